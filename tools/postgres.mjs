@@ -53,6 +53,7 @@ export async function startPostgres({
   }
   const runtime = chooseRuntime(dataDir);
   if (runtime.note) log(`postgres ${runtime.note}`);
+  if (runtime.dataDir !== dataDir) log(`postgres keeps its data in ${runtime.dataDir}`);
   initialise(runtime, durable);
   const started = await launch(runtime, { port, durable, settings });
   const watchdog = temporary ? startWatchdog(started.pid, runtime.dataDir) : undefined;

@@ -1,0 +1,32 @@
+import pg from "pg";
+import { startTestPostgres } from "../tools/test-postgres.mjs";
+
+/** One server for the whole run, one empty database per Jest worker. */
+export default async function globalSetup({ maxWorkers }) {
+  let url = process.env.TEST_DATABASE_URL;
+  if (!url) {
+    globalThis.testPostgres = await startTestPostgres();
+    url = globalThis.testPostgres.url();
+  }
+  try {
+    await createDatabases(url, maxWorkers);
+  } catch (error) {
+    // without a finished setup Jest runs no teardown
+    await globalThis.testPostgres?.stop();
+    throw error;
+  }
+  process.env.TEST_BASE_URL = url;
+}
+
+async function createDatabases(url, count) {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
+  await client.connect();
+  try {
+    for (let worker = 1; worker <= count; worker++) {
+      await client.query(`DROP DATABASE IF EXISTS jobs_test_${worker} WITH (FORCE)`);
+      await client.query(`CREATE DATABASE jobs_test_${worker}`);
+    }
+  } finally {
+    await client.end();
+  }
+}

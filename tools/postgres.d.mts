@@ -1,0 +1,20 @@
+export interface PostgresOptions {
+  /** Kept over restarts when given, otherwise temporary. */
+  dataDir?: string;
+  /** A free one when absent. */
+  port?: number;
+  /** Survive a power cut (fsync on). */
+  durable?: boolean;
+  log?: (line: string) => void;
+  settings?: Record<string, string | number>;
+}
+
+export interface PostgresServer {
+  pid: number;
+  port: number;
+  dataDir: string;
+  url(database?: string): string;
+  stop(options?: { mode?: "smart" | "fast" | "immediate" }): Promise<void>;
+}
+
+export function startPostgres(options?: PostgresOptions): Promise<PostgresServer>;
