@@ -26,7 +26,7 @@ import {
   serves,
   signal,
   waitFor,
-} from "./postgres/processes.mjs";
+} from "./processes.mjs";
 import { chooseRuntime, stashedDataDir } from "./postgres/runtime.mjs";
 
 const HOST = "127.0.0.1";

@@ -1,0 +1,189 @@
+import { readFileSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
+import { once } from "node:events";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
+import { isAlive, LauncherFolder } from "../support/launcher.js";
+import { until } from "../support/until.js";
+
+const POSTGRES = /^postgres (postgres:.*)/;
+const READY = /^admin http/;
+
+let folder: LauncherFolder;
+beforeEach(() => {
+  folder = new LauncherFolder();
+});
+afterEach(() => folder.remove());
+
+async function query(url: string, sql: string) {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
+  await client.connect();
+  try {
+    return (await client.query(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+function postmaster(): number {
+  return Number(
+    readFileSync(path.join(folder.path, "data/pg/postmaster.pid"), "utf8").split("\n")[0],
+  );
+}
+
+async function listener(port: number) {
+  const server = createServer();
+  server.listen(port, "127.0.0.1");
+  await Promise.race([once(server, "listening"), once(server, "error")]);
+  return { port: (server.address() as AddressInfo | null)?.port, close: () => server.close() };
+}
+
+describe("npm start", () => {
+  it("prints where everything is, and stops the worker first and PostgreSQL last", async () => {
+    const launcher = folder.start({ FAKE_DRAIN: "800" });
+    await launcher.line(/^first job succeeded after \d+\.\d s$/);
+    await launcher.line(/^\[api\] POST \/reminders \{"to":"\w+@example\.com","text":".+"\}$/);
+    const api = await launcher.line(/^api (http:\/\/127\.0\.0\.1:\d+)$/);
+    const worker = await launcher.line(/^worker (http:\/\/127\.0\.0\.1:\d+\/readyz)$/);
+    const admin = await launcher.line(/^admin (http:\/\/127\.0\.0\.1:\d+\/admin) token \S{32}$/);
+    for (const url of [api, worker, admin]) expect((await fetch(url)).status).toBe(200);
+    const url = await launcher.line(POSTGRES);
+    await expect(query(url, "SHOW fsync")).resolves.toEqual([{ fsync: "on" }]);
+
+    launcher.kill("SIGINT");
+    await expect(launcher.exit()).resolves.toBe(0);
+    const at = (text: string) => launcher.lines.indexOf(text);
+    expect(at("[worker] stopped, postgres is up")).toBeGreaterThan(at("[worker] drains"));
+    expect(at("[api] drains")).toBeGreaterThan(at("[worker] stopped, postgres is up"));
+    expect(at("[api] stopped, postgres is up")).toBeGreaterThan(0);
+    expect(at("[admin] stopped, postgres is up")).toBeGreaterThan(0);
+    expect(launcher.lines).toContain("[migrate] migrate: jobs ok");
+    expect(launcher.output.match(/first job/g)).toHaveLength(1);
+    await expect(query(url, "SELECT 1")).rejects.toThrow(/ECONNREFUSED/);
+  });
+
+  it("ends at once on the second Ctrl-C", async () => {
+    const launcher = folder.start({ FAKE_DRAIN: "60000" });
+    const pids = await launcher.pids();
+    await launcher.line(READY);
+    const started = performance.now();
+    launcher.kill("SIGINT");
+    launcher.kill("SIGINT"); // npm passes the first one on as well
+    await launcher.line(/^\[worker\] drains/);
+    await sleep(900);
+    expect(launcher.over).toBe(false);
+    launcher.kill("SIGINT");
+    await expect(launcher.exit()).resolves.toBe(0);
+    expect(performance.now() - started).toBeLessThan(5_000);
+    expect(pids.filter(isAlive)).toEqual([]);
+  });
+
+  it("stops cleanly in the middle of its start", async () => {
+    const launcher = folder.start();
+    await launcher.line(/^postgres (?:runs|postgres)/);
+    launcher.kill("SIGTERM");
+    await expect(launcher.exit()).resolves.toBe(0);
+    await expect(folder.start().line(READY)).resolves.toBeTruthy();
+  });
+
+  it("starts again after a SIGKILL of the launcher alone, with the server it left", async () => {
+    const first = folder.start();
+    const pids = await first.pids();
+    await first.line(READY);
+    const url = await first.line(POSTGRES);
+    await query(url, "CREATE TABLE kept AS SELECT 42 AS answer");
+    const server = postmaster();
+    first.kill("SIGKILL");
+    await first.exit();
+
+    const second = folder.start();
+    await second.line(READY);
+    expect(second.output).toContain(`still runs (pid ${server}): taken over`);
+    await until(() => !pids.some(isAlive), { what: "the apps have ended by themselves" });
+    const again = await second.line(POSTGRES);
+    await expect(query(again, "SELECT * FROM kept")).resolves.toEqual([{ answer: 42 }]);
+    second.kill("SIGINT");
+    await expect(second.exit()).resolves.toBe(0);
+    await until(() => !isAlive(server), { what: "the server has ended" });
+  });
+
+  it("starts again after a SIGKILL of everything", async () => {
+    const first = folder.start();
+    const pids = await first.pids();
+    await first.line(READY);
+    await query(await first.line(POSTGRES), "CREATE TABLE kept AS SELECT 42 AS answer");
+    first.kill("SIGKILL");
+    for (const pid of [postmaster(), ...pids]) process.kill(pid, "SIGKILL");
+
+    const started = performance.now();
+    const second = folder.start();
+    await second.line(READY);
+    expect(performance.now() - started).toBeLessThan(10_000);
+    const url = await second.line(POSTGRES);
+    await expect(query(url, "SELECT * FROM kept")).resolves.toEqual([{ answer: 42 }]);
+  });
+
+  it("shows the output of an app that cannot start, and stops the rest", async () => {
+    const launcher = folder.start({ FAKE_BROKEN: "worker" });
+    await expect(launcher.exit()).resolves.toBe(1);
+    expect(launcher.lines).toContain("[worker] cannot find my configuration");
+    expect(launcher.lines).toContain("worker ended at start (exit code 3)");
+    expect(launcher.output).not.toMatch(/^\s+at /m);
+    expect(() => postmaster()).toThrow(/ENOENT/);
+  });
+
+  it("starts an app again that crashed later", async () => {
+    const launcher = folder.start();
+    await launcher.line(READY);
+    const [, worker] = await launcher.pids();
+    process.kill(worker!, "SIGKILL");
+    await launcher.line(/^worker ended with SIGKILL; starts again$/);
+    const pids = () => launcher.output.match(/^\[worker\] pid/gm);
+    await until(() => pids()?.length === 2, { what: "the worker is back" });
+    expect(launcher.over).toBe(false);
+  });
+
+  it("refuses to run twice on the same data", async () => {
+    const launcher = folder.start();
+    await launcher.line(READY);
+    const second = folder.start();
+    await expect(second.exit()).resolves.toBe(1);
+    expect(second.output).toMatch(/^npm start already runs here \(pid \d+\); stop it first\n$/);
+    await expect(query(await launcher.line(POSTGRES), "SELECT 1")).resolves.toHaveLength(1);
+  });
+});
+
+describe("npm start with a DATABASE_URL", () => {
+  const given = process.env.DATABASE_URL!;
+
+  it("names host and database first, and starts no server", async () => {
+    const launcher = folder.start({ DATABASE_URL: given, ADMIN_TOKEN: "secret", JOBS_SCHEMA: "j" });
+    await launcher.line(READY);
+    const { host, pathname, password } = new URL(given);
+    expect(launcher.lines[0]).toBe(`host ${host} database ${pathname.slice(1)}`);
+    expect(launcher.lines).toContain("[migrate] migrate: j ok");
+    expect(launcher.output).toMatch(/^admin \S+ token from ADMIN_TOKEN$/m);
+    if (password) expect(launcher.output).not.toContain(password);
+    expect(() => postmaster()).toThrow(/ENOENT/);
+    await launcher.end();
+    await expect(query(given, "SELECT 1 AS one")).resolves.toEqual([{ one: 1 }]);
+  });
+
+  it("takes the next free port when a default one is taken", async () => {
+    const taken = await listener(3000);
+    const launcher = folder.start({ DATABASE_URL: given, API_PORT: "", ADMIN_PORT: "" });
+    const port = Number(await launcher.line(/^api http:\/\/127\.0\.0\.1:(\d+)$/));
+    taken.close();
+    expect(port).toBeGreaterThan(3001); // 3001 is the admin's
+    expect(port).toBeLessThan(3200);
+  });
+
+  it("insists on an explicit port", async () => {
+    const taken = await listener(0);
+    const launcher = folder.start({ DATABASE_URL: given, API_PORT: String(taken.port) });
+    await expect(launcher.exit()).resolves.toBe(1);
+    taken.close();
+    expect(launcher.output).toBe(`API_PORT: port ${taken.port} is taken\n`);
+  });
+});

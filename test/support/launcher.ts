@@ -1,0 +1,110 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { until } from "./until.js";
+
+const root = path.resolve(import.meta.dirname, "../..");
+const fakes = path.join(root, "test/e2e/fakes");
+
+/** A folder for launchers, with fake apps and their data. */
+export class LauncherFolder {
+  readonly path = mkdtempSync(path.join(tmpdir(), "jobs-start-")); // mode 0700
+  private readonly launchers: Launcher[] = [];
+
+  constructor() {
+    for (const name of ["api", "worker", "admin"]) {
+      const folder = path.join(this.path, "apps", name);
+      mkdirSync(folder, { recursive: true });
+      copyFileSync(path.join(fakes, "app.mjs"), path.join(folder, "main.js"));
+    }
+    writeFileSync(path.join(this.path, "apps/package.json"), '{ "type": "module" }');
+  }
+
+  start(env: Record<string, string> = {}): Launcher {
+    const launcher = new Launcher({
+      ...process.env,
+      DATABASE_URL: "",
+      API_PORT: "0",
+      WORKER_PORT: "0",
+      ADMIN_PORT: "0",
+      START_APPS_DIR: path.join(this.path, "apps"),
+      START_CLI: path.join(fakes, "cli.mjs"),
+      START_DATA_DIR: path.join(this.path, "data"),
+      ...env,
+    });
+    this.launchers.push(launcher);
+    return launcher;
+  }
+
+  async remove(): Promise<void> {
+    for (const launcher of this.launchers) await launcher.end();
+    rmSync(this.path, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+/** A running `npm start`. */
+export class Launcher {
+  output = "";
+  private readonly child: ChildProcess;
+
+  constructor(env: NodeJS.ProcessEnv) {
+    this.child = spawn(process.execPath, [path.join(root, "tools/start.mjs")], {
+      env,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    for (const stream of [this.child.stdout!, this.child.stderr!]) {
+      stream.setEncoding("utf8").on("data", (text) => (this.output += text));
+    }
+  }
+
+  get lines(): string[] {
+    return this.output.split("\n");
+  }
+
+  /** Waits for a line and returns its first group, or all of it. */
+  async line(pattern: RegExp): Promise<string> {
+    const find = () => {
+      const match = this.lines.map((line) => pattern.exec(line)).find(Boolean);
+      if (!match && this.over) throw new Error(`it ended: ${this.output}`);
+      return match && (match[1] ?? match[0]);
+    };
+    return until(find, { timeout: 15_000, what: `the launcher prints ${String(pattern)}` });
+  }
+
+  /** The process ids of the apps. */
+  async pids(): Promise<number[]> {
+    const names = ["api", "worker", "admin"];
+    const pids = names.map((name) => this.line(new RegExp(`^\\[${name}\\] pid (\\d+)`)));
+    return (await Promise.all(pids)).map(Number);
+  }
+
+  get over(): boolean {
+    return this.child.exitCode !== null || this.child.signalCode !== null;
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.child.kill(signal);
+  }
+
+  async exit(): Promise<number | null> {
+    if (!this.over) await once(this.child, "exit");
+    return this.child.exitCode;
+  }
+
+  /** However far it is, and whatever it was in the middle of. */
+  async end(): Promise<void> {
+    if (this.over) return;
+    this.kill("SIGTERM");
+    await this.exit();
+  }
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}

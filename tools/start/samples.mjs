@@ -1,0 +1,46 @@
+// What keeps the sample busy: one request every few seconds, as a user of the API would send it.
+import { randomInt } from "node:crypto";
+
+const PEOPLE = ["ada", "grace", "alan", "edsger", "barbara", "donald"];
+const THINGS = ["water the plants", "call the bank", "renew the passport", "back up the photos"];
+const pick = (list) => list[randomInt(list.length)];
+
+const SAMPLES = [
+  {
+    every: 5_000,
+    path: "/reminders",
+    body: () => ({ to: `${pick(PEOPLE)}@example.com`, text: pick(THINGS) }),
+  },
+];
+
+/** @returns a function that ends it */
+export function postSamples(api, log) {
+  const timers = SAMPLES.map((sample) => {
+    let failing = false;
+    const post = async () => {
+      const problem = await send(`${api}${sample.path}`, sample.body());
+      // once, not every five seconds
+      if (problem && !failing) log(`POST ${sample.path}: ${problem}`);
+      failing = Boolean(problem);
+    };
+    void post();
+    return setInterval(() => void post(), sample.every);
+  });
+  return () => {
+    for (const timer of timers) clearInterval(timer);
+  };
+}
+
+async function send(url, body) {
+  try {
+    const response = await fetch(url, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(4_000),
+    });
+    return response.ok ? undefined : `${response.status} ${await response.text()}`;
+  } catch (error) {
+    return error.cause?.message ?? error.message;
+  }
+}
