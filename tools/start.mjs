@@ -109,6 +109,7 @@ async function keepUp(app, childEnv) {
 
 async function stopAll(bootEnded) {
   stopping = true;
+  lock.noteStopping();
   endSamples();
   await migration?.stop();
   await apps.worker?.stop();
@@ -133,14 +134,30 @@ async function interrupt() {
     process.exit(0);
   }
   // npm passes on the Ctrl-C that the terminal has already sent us: that is not a second one
-  if (now - interrupted < 700) return;
+  if (now - interrupted > 700) force();
+}
+
+function force() {
   for (const app of [migration, ...Object.values(apps)]) app?.kill();
+}
+
+/** A SIGKILL of npm does not reach us, but whoever sent it meant us. */
+function watchNpm() {
+  const npm = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === npm) return;
+    clearInterval(timer);
+    void interrupt();
+    setTimeout(force, 3_000);
+  }, 200);
 }
 
 // the terminal may be gone before we are
 process.stdout.on("error", () => {});
 process.stderr.on("error", () => {});
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(name, () => void interrupt());
+
+if (env.npm_lifecycle_event === "start") watchNpm();
 
 const booted = boot().catch(async (error) => {
   if (!stopping) await giveUp(error);

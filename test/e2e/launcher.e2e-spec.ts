@@ -124,6 +124,18 @@ describe("npm start", () => {
     await expect(query(url, "SELECT * FROM kept")).resolves.toEqual([{ answer: 42 }]);
   });
 
+  it("starts again after a SIGKILL of npm", async () => {
+    const first = folder.startUnderParent({ FAKE_DRAIN: "60000" });
+    await first.line(READY);
+    first.kill("SIGKILL");
+    await first.line(/^stopping;/);
+    const started = performance.now();
+    const second = folder.start();
+    await second.line(READY);
+    expect(performance.now() - started).toBeLessThan(10_000);
+    expect(second.output).toMatch(/waits for the npm start that is stopping/);
+  });
+
   it("shows the output of an app that cannot start, and stops the rest", async () => {
     const launcher = folder.start({ FAKE_BROKEN: "worker" });
     await expect(launcher.exit()).resolves.toBe(1);

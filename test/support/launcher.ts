@@ -6,6 +6,7 @@ import path from "node:path";
 import { until } from "./until.js";
 
 const root = path.resolve(import.meta.dirname, "../..");
+const script = path.join(root, "tools/start.mjs");
 const fakes = path.join(root, "test/e2e/fakes");
 
 /** A folder for launchers, with fake apps and their data. */
@@ -23,7 +24,17 @@ export class LauncherFolder {
   }
 
   start(env: Record<string, string> = {}): Launcher {
-    const launcher = new Launcher({
+    return this.run([process.execPath, script], env);
+  }
+
+  /** As npm does: in a process of its own, which can be killed. */
+  startUnderParent(env: Record<string, string> = {}): Launcher {
+    const command = ["/bin/sh", "-c", '"$0" "$1" & wait', process.execPath, script];
+    return this.run(command, { npm_lifecycle_event: "start", ...env });
+  }
+
+  private run(command: string[], env: Record<string, string>): Launcher {
+    const launcher = new Launcher(command, {
       ...process.env,
       DATABASE_URL: "",
       API_PORT: "0",
@@ -49,11 +60,8 @@ export class Launcher {
   output = "";
   private readonly child: ChildProcess;
 
-  constructor(env: NodeJS.ProcessEnv) {
-    this.child = spawn(process.execPath, [path.join(root, "tools/start.mjs")], {
-      env,
-      stdio: ["ignore", "pipe", "pipe"],
-    });
+  constructor([file, ...args]: string[], env: NodeJS.ProcessEnv) {
+    this.child = spawn(file!, args, { env, stdio: ["ignore", "pipe", "pipe"] });
     for (const stream of [this.child.stdout!, this.child.stderr!]) {
       stream.setEncoding("utf8").on("data", (text) => (this.output += text));
     }

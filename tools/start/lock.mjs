@@ -2,6 +2,8 @@ import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node
 import path from "node:path";
 import { commandLine, signal, waitFor } from "../processes.mjs";
 
+const LONGEST_STOP = 60_000;
+
 /**
  * One launcher per data folder. The file also names the apps, so that a start after a SIGKILL can
  * wait for those that are still on their way out.
@@ -15,8 +17,10 @@ export class Lock {
   }
 
   async take(log) {
-    const { launcher, apps = {} } = this.#read();
-    if (launcher !== process.pid && runs(launcher, "start.mjs")) {
+    const { launcher, stopping, apps = {} } = this.#read();
+    const gone = () => launcher === process.pid || !runs(launcher, "start.mjs");
+    if (stopping && !gone()) log(`waits for the npm start that is stopping (pid ${launcher})`);
+    if (!gone() && !(stopping && (await waitFor(gone, LONGEST_STOP)))) {
       throw new Error(`npm start already runs here (pid ${launcher}); stop it first`);
     }
     mkdirSync(path.dirname(this.file), { recursive: true });
@@ -28,6 +32,10 @@ export class Lock {
   note(name, pid) {
     this.#apps[name] = pid;
     this.#write();
+  }
+
+  noteStopping() {
+    if (this.#taken) this.#write({ stopping: true });
   }
 
   release() {
@@ -43,9 +51,9 @@ export class Lock {
     }
   }
 
-  #write() {
+  #write(more = {}) {
     const draft = `${this.file}.draft`;
-    writeFileSync(draft, JSON.stringify({ launcher: process.pid, apps: this.#apps }));
+    writeFileSync(draft, JSON.stringify({ launcher: process.pid, apps: this.#apps, ...more }));
     renameSync(draft, this.file);
   }
 }
