@@ -14,7 +14,7 @@ export interface PostgresServer {
   port: number;
   dataDir: string;
   url(database?: string): string;
-  stop(options?: { mode?: "smart" | "fast" | "immediate" }): Promise<void>;
+  stop(options?: { mode?: "fast" | "immediate" }): Promise<void>;
 }
 
 export function startPostgres(options?: PostgresOptions): Promise<PostgresServer>;

@@ -6,9 +6,11 @@ import {
   chownSync,
   closeSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   readFileSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
@@ -18,15 +20,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { chownTree } from "./postgres/files.mjs";
-import {
-  endServer,
-  freePort,
-  isAlive,
-  readPidFile,
-  serves,
-  signal,
-  waitFor,
-} from "./processes.mjs";
+import { endServer, freePort, readPidFile, serves, signal, waitFor } from "./processes.mjs";
 import { chooseRuntime, stashedDataDir } from "./postgres/runtime.mjs";
 
 const HOST = "127.0.0.1";
@@ -45,19 +39,23 @@ export async function startPostgres({
   settings = {},
 } = {}) {
   const temporary = dataDir === undefined;
-  dataDir = path.resolve(dataDir ?? mkdtempSync(path.join(tmpdir(), "jobs-pg-")));
-
-  if (!temporary) {
-    const left = await takeOver([dataDir, stashedDataDir(dataDir)], log);
+  if (temporary) dataDir = mkdtempSync(path.join(tmpdir(), "jobs-pg-"));
+  else mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  dataDir = realpathSync(dataDir); // the name that the server is found by later
+  try {
+    const left = temporary ? undefined : await takeOver([dataDir, stashedDataDir(dataDir)], log);
     if (left) return handle(left);
+    const runtime = chooseRuntime(dataDir);
+    if (runtime.note) log(`postgres ${runtime.note}`);
+    if (runtime.dataDir !== dataDir) log(`postgres keeps its data in ${runtime.dataDir}`);
+    initialise(runtime, durable);
+    const started = await launch(runtime, { port, durable, settings });
+    const watchdog = temporary ? startWatchdog(started.pid, runtime.dataDir) : undefined;
+    return handle({ ...started, dataDir: runtime.dataDir, watchdog });
+  } catch (error) {
+    if (temporary) rmSync(dataDir, { recursive: true, force: true });
+    throw error;
   }
-  const runtime = chooseRuntime(dataDir);
-  if (runtime.note) log(`postgres ${runtime.note}`);
-  if (runtime.dataDir !== dataDir) log(`postgres keeps its data in ${runtime.dataDir}`);
-  initialise(runtime, durable);
-  const started = await launch(runtime, { port, durable, settings });
-  const watchdog = temporary ? startWatchdog(started.pid, runtime.dataDir) : undefined;
-  return handle({ ...started, dataDir: runtime.dataDir, watchdog });
 }
 
 function handle({ pid, port, dataDir, watchdog }) {
@@ -72,7 +70,7 @@ function handle({ pid, port, dataDir, watchdog }) {
     url: (database = "postgres") => `postgres://postgres:${password}@${HOST}:${port}/${database}`,
     async stop({ mode = "fast" } = {}) {
       process.off("exit", onExit);
-      if (isAlive(pid)) await endServer(pid, dataDir, mode);
+      if (serves(pid, dataDir)) await endServer(pid, dataDir, mode);
       if (!watchdog) return;
       watchdog.kill("SIGKILL");
       rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
@@ -86,20 +84,21 @@ async function takeOver(folders, log) {
     const found = readPidFile(dataDir);
     if (!found) continue;
     const { pid } = found;
-    if (!serves(pid, dataDir)) {
-      // the process is gone and its pid perhaps somebody else's: the server would refuse to start
+    const gone = () => !serves(pid, dataDir);
+    // it may be on its way up, or down
+    await waitFor(() => gone() || readPidFile(dataDir)?.ready, 5_000);
+    if (gone()) {
+      // its pid may be somebody else's by now, and then the server would refuse to start
       rmSync(path.join(dataDir, "postmaster.pid"), { force: true });
       continue;
     }
-    if (await waitFor(() => readPidFile(dataDir)?.ready, 3_000)) {
-      const { port } = readPidFile(dataDir);
-      if (await answers(dataDir, port)) {
-        log(`postgres of an earlier start still runs (pid ${pid}): taken over`);
-        return { pid, port, dataDir };
-      }
+    const { port } = readPidFile(dataDir) ?? found;
+    if (await answers(dataDir, port)) {
+      log(`postgres of an earlier start still runs (pid ${pid}): taken over`);
+      return { pid, port, dataDir };
     }
     log(`postgres of an earlier start does not answer (pid ${pid}): ended`);
-    await endServer(pid, dataDir);
+    await endServer(pid, dataDir, "immediate");
   }
   return undefined;
 }

@@ -75,16 +75,24 @@ export function serves(pid, dataDir) {
   return args.some((arg) => path.basename(arg) === "postgres") && args.includes(dataDir);
 }
 
-const SIGNALS = { smart: "SIGTERM", fast: "SIGINT", immediate: "SIGQUIT" };
+// Signals, and how long to wait after each.
+const STEPS = {
+  fast: [
+    ["SIGINT", 15_000],
+    ["SIGQUIT", 5_000],
+    ["SIGKILL", 5_000],
+  ],
+  immediate: [
+    ["SIGQUIT", 2_000],
+    ["SIGKILL", 5_000],
+  ],
+};
 
 /** Stops a server, ever harder. */
 export async function endServer(pid, dataDir, mode = "fast") {
-  const gone = () => !isAlive(pid) || readPidFile(dataDir)?.pid !== pid;
-  for (const [name, patience] of [
-    [SIGNALS[mode], 15_000],
-    ["SIGQUIT", 5_000],
-    ["SIGKILL", 5_000],
-  ]) {
+  // a zombie that nobody waits for counts as gone
+  const gone = () => !serves(pid, dataDir) || readPidFile(dataDir)?.pid !== pid;
+  for (const [name, patience] of STEPS[mode]) {
     signal(pid, name);
     if (await waitFor(gone, patience)) break;
   }
