@@ -1,5 +1,5 @@
 // npm start: PostgreSQL (unless DATABASE_URL is set), migrations, the three sample apps, sample jobs.
-// The apps stop before PostgreSQL, and the worker, which needs the others least, before the apps.
+// They stop in this order: the worker, which finishes its jobs first; the other apps; PostgreSQL.
 import { randomBytes } from "node:crypto";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -34,6 +34,8 @@ afterEach(async () => {
     child.stdin!.end();
     if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
   }
+  const locked = libraries(path.join(folder, "clone"));
+  if (existsSync(locked)) chmodSync(locked, 0o755);
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 });
 
