@@ -1,6 +1,14 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { until } from "./until.js";
@@ -51,6 +59,12 @@ export class LauncherFolder {
 
   async remove(): Promise<void> {
     for (const launcher of this.launchers) await launcher.end();
+    const pidFile = path.join(this.path, "data/pg/postmaster.pid");
+    if (existsSync(pidFile)) {
+      // left behind by a launcher that a spec has killed
+      process.kill(parseInt(readFileSync(pidFile, "utf8")), "SIGQUIT");
+      await until(() => !existsSync(pidFile), { what: "the left server has ended" });
+    }
     rmSync(this.path, { recursive: true, force: true, maxRetries: 5 });
   }
 }
@@ -105,7 +119,9 @@ export class Launcher {
   async end(): Promise<void> {
     if (this.over) return;
     this.kill("SIGTERM");
+    const force = setTimeout(() => this.kill("SIGTERM"), 3_000);
     await this.exit();
+    clearTimeout(force);
   }
 }
 
