@@ -1,8 +1,8 @@
 export interface PostgresOptions {
   /** Kept over restarts when given, otherwise temporary. */
   dataDir?: string;
-  /** A free one when absent. */
-  port?: number;
+  /** This one, or one that is chosen, again if somebody else was faster; any free one when absent. */
+  port?: number | (() => Promise<number>);
   /** Survive a power cut (fsync on). */
   durable?: boolean;
   log?: (line: string) => void;

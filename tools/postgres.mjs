@@ -154,16 +154,16 @@ function initialise(runtime, durable) {
   renameSync(draft, dataDir);
 }
 
-async function launch(runtime, { port, durable, settings }) {
+async function launch(runtime, { port = () => freePort(HOST), durable, settings }) {
   const end = Date.now() + 30_000;
   for (;;) {
-    const chosen = port ?? (await freePort(HOST));
+    const chosen = typeof port === "function" ? await port() : port;
     const { pid, failure } = await launchOnce(runtime, { port: chosen, durable, settings });
     if (pid) return { pid, port: chosen };
     // after a SIGKILL of the old server its children hold the shared memory for another moment;
     // and a port that was free may be taken now
     const passes = /pre-existing shared memory|lock file .* already exists/.test(failure);
-    const lostPort = port === undefined && /could not (bind|create any TCP)/.test(failure);
+    const lostPort = chosen !== port && /could not (bind|create any TCP)/.test(failure);
     if (!(passes || lostPort) || Date.now() > end) {
       throw new Error(`PostgreSQL did not start on port ${chosen}:\n${failure}`);
     }

@@ -13,7 +13,7 @@ export async function openDatabase(given, dataDir, log) {
   }
   const server = await startPostgres({
     dataDir,
-    port: await nextFreePort(PORT, "127.0.0.1"),
+    port: () => nextFreePort(PORT, "127.0.0.1"),
     durable: true,
     log,
   });
