@@ -113,7 +113,7 @@ const DAY_MS = 86_400_000;
 const MAX_PREFETCH = 500;
 const MAX_PAYLOAD = 256 * 1024 * 1024; // what one jsonb value can hold
 const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
-const POSTGRES_URL = /^(?:postgres|postgresql|socket):\/\/?\S+$/;
+const POSTGRES_URL = /^(?:postgres(?:ql)?:\/\/|socket:\/)\S+$/;
 const JOBS_KEYS = "connection connections schema migrate defaults notify payloadLimit".split(" ");
 const WORKER_KEYS = "imports queues lease poll grace".split(" ");
 
@@ -173,7 +173,7 @@ function parseConnection(check: OptionsCheck, value: unknown): ParsedConnection 
     return Object.freeze({ from: "dataSource", dataSource: value.dataSource as DataSourceLike });
   }
   if (value.pool !== undefined) {
-    if (!hasOptions(value.pool)) check.expected(`${at}.pool`, "a pg.Pool", value.pool);
+    if (!hasOptions(value.pool)) check.add(`${at}.pool: expected a pg.Pool, found another value`);
     return Object.freeze({ from: "pool", pool: value.pool as PoolLike });
   }
   checkUrl(check, `${at}.url`, value.url);
@@ -189,13 +189,13 @@ function checkUrl(check: OptionsCheck, at: string, value: unknown): void {
   if (typeof value === "string" && POSTGRES_URL.test(value)) return;
   const found = typeof value === "string" ? "another string" : typeof value;
   check.add(
-    `${at}: expected a URL that begins with postgres://, found ${value === "" ? "''" : found}`,
+    `${at}: expected a URL that begins with postgres:// and has no spaces, found ${value === "" ? "''" : found}`,
   );
 }
 
 function checkDataSource(check: OptionsCheck, at: string, value: unknown): void {
   if (!hasOptions(value)) {
-    check.expected(at, "a TypeORM DataSource", value);
+    check.add(`${at}: expected a TypeORM DataSource, found another value`);
     return;
   }
   const { type } = value.options as { type?: unknown };

@@ -98,8 +98,8 @@ function walk(value: unknown, depth: number, state: Walk): Fault | undefined {
 }
 
 function walkArray(array: readonly unknown[], depth: number, state: Walk): Fault | undefined {
-  if (typeof (array as { toJSON?: unknown }).toJSON === "function") return TO_JSON();
-  if ((state.nodes += array.length) > MAX_NODES) return TOO_MANY();
+  if (typeof (array as { toJSON?: unknown }).toJSON === "function") return toJsonFault();
+  if ((state.nodes += array.length) > MAX_NODES) return tooManyFault();
   for (let i = 0; i < array.length; i++) {
     const fault = walk(array[i], depth + 1, state);
     if (fault) return at(i, fault);
@@ -120,7 +120,7 @@ function walkObject(
   const symbols = Object.getOwnPropertySymbols(object);
   if (symbols.length > 0) return { keys: [symbols[0]!], found: "a symbol as a key" };
   const keys = Object.keys(object);
-  if ((state.nodes += keys.length) > MAX_NODES) return TOO_MANY();
+  if ((state.nodes += keys.length) > MAX_NODES) return tooManyFault();
   for (const key of keys) {
     const value = object[key];
     if (value === undefined) continue;
@@ -140,8 +140,9 @@ function instanceFault(object: object): Fault | undefined {
   }
   // [object Map], [object Uint8Array], [object Number], [object Promise] … and whoever names itself
   const tag = Object.prototype.toString.call(object).slice(8, -1);
-  if (tag !== "Object") return { keys: [], found: `a ${tag.slice(0, 64)}` };
-  return typeof (object as { toJSON?: unknown }).toJSON === "function" ? TO_JSON() : undefined;
+  if (tag === "Promise") return { keys: [], found: "a Promise", advice: "Await it first." };
+  if (tag !== "Object") return { keys: [], found: `an instance of ${tag.slice(0, 64)}` };
+  return typeof (object as { toJSON?: unknown }).toJSON === "function" ? toJsonFault() : undefined;
 }
 
 function textFault(text: string, what: string): Fault | undefined {
@@ -155,10 +156,11 @@ function at(key: PropertyKey, fault: Fault): Fault {
   return fault;
 }
 
-const TO_JSON = (): Fault => ({
-  keys: [],
-  found: "an object with a toJSON method",
-  advice: "Send what toJSON() returns instead.",
-});
+function toJsonFault(): Fault {
+  const advice = "Send what toJSON() returns instead.";
+  return { keys: [], found: "an object with a toJSON method", advice };
+}
 
-const TOO_MANY = (): Fault => ({ keys: [], found: `more than ${MAX_NODES} values` });
+function tooManyFault(): Fault {
+  return { keys: [], found: `more than ${MAX_NODES} values` };
+}

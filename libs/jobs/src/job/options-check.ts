@@ -32,7 +32,9 @@ export class OptionsCheck {
   /** Whether it is an object whose keys are all known; unknown ones answer "did you mean". */
   object(at: string, value: unknown, known: readonly string[]): value is Record<string, unknown> {
     if (typeof value !== "object" || value === null || Array.isArray(value)) {
-      this.expected(at || "options", "an object", value);
+      // not the text itself: it may be a connection string
+      const found = typeof value === "string" ? "a string" : describe(value);
+      this.add(`${at || "options"}: expected an object, found ${found}`);
       return false;
     }
     for (const key of Object.keys(value)) {

@@ -10,7 +10,8 @@ const VERDICT: unique symbol = Symbol.for("nestjs-pg-jobs.verdict");
 
 type Ruling =
   | { readonly verb: "snooze"; readonly delayMs: number }
-  | { readonly verb: "skip" | "bury"; readonly reason: string };
+  | { readonly verb: "skip"; readonly reason: string }
+  | { readonly verb: "bury"; readonly reason: string };
 
 /** What a handler rules about its own job: returned or thrown, the meaning is the same. */
 export abstract class Verdict extends Error {
@@ -92,7 +93,7 @@ export function decide(
   const said = result.type === "returned" ? result.value : result.error;
   const ruling = rulingOf(said);
   if (ruling?.verb === "bury") return { verb: "bury", error: said, reason: "buried" };
-  if (ruling) return ruling as Decision;
+  if (ruling) return ruling;
   if (result.type === "returned") return { verb: "succeed", result: said };
   return fail(job, said, policy, random);
 }
@@ -143,10 +144,18 @@ function isOneOf(error: unknown, classes: readonly ErrorClass[]): boolean {
   });
 }
 
+// read with care: a mock or proxy may answer to every symbol, or throw
 function rulingOf(said: unknown): Ruling | undefined {
   if (typeof said !== "object" || said === null) return undefined;
   try {
-    return (said as Partial<Verdict>)[VERDICT];
+    const ruling = (said as Partial<Verdict>)[VERDICT];
+    if (ruling?.verb === "snooze") {
+      const { delayMs } = ruling;
+      return delayMs >= 0 && delayMs <= MAX_DURATION_MS ? { verb: "snooze", delayMs } : undefined;
+    }
+    if (ruling?.verb !== "skip" && ruling?.verb !== "bury") return undefined;
+    const { verb, reason } = ruling;
+    return typeof reason === "string" ? { verb, reason } : undefined;
   } catch {
     return undefined;
   }
