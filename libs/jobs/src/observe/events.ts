@@ -1,24 +1,28 @@
-import type { JobEvent } from "../job/event.js";
+import type { JobEvent, JobEventName } from "../job/event.js";
 
-/** Who wants to hear of events; must not throw, and is called after the commit. */
+/** Who wants to hear of events; is called after the commit. */
 export type EventListener = (event: JobEvent) => void;
 
-/** Tells observers what has happened to jobs. An observer that throws is dropped out of the way of the jobs. */
+/** Tells observers what has happened to jobs; their faults are theirs alone. */
 export class Events {
-  readonly #listeners = new Set<EventListener>();
+  readonly #listeners = new Map<JobEventName, Set<EventListener>>();
 
-  /** Whether anybody listens: without listeners no event needs to be made. */
-  get heard(): boolean {
-    return this.#listeners.size > 0;
+  /** Whether anybody listens: an event that nobody hears need not be made. */
+  heard(name: JobEventName): boolean {
+    return (this.#listeners.get(name)?.size ?? 0) > 0;
   }
 
-  on(listener: EventListener): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+  /** Hears these events; answers how to stop. */
+  on(names: readonly JobEventName[], listener: EventListener): () => void {
+    for (const name of names) {
+      const listeners = this.#listeners.get(name) ?? new Set();
+      this.#listeners.set(name, listeners.add(listener));
+    }
+    return () => names.forEach((name) => this.#listeners.get(name)?.delete(listener));
   }
 
   emit(event: JobEvent): void {
-    for (const listener of this.#listeners) {
+    for (const listener of this.#listeners.get(event.event) ?? []) {
       try {
         listener(event);
       } catch {

@@ -26,7 +26,26 @@ interface TypeOrmPostgres {
 /** From a connection string. */
 export const fromUrl = (url: string): pg.ClientConfig => ({ connectionString: url });
 
-const OF_THE_POOL = new Set(["max", "min", "idleTimeoutMillis", "allowExitOnIdle", "maxUses", "maxLifetimeSeconds", "Promise", "Client", "log", "verify", "onConnect", "application_name", "statement_timeout", "query_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "pipeline", "types"]);
+const OF_THE_POOL = new Set([
+  "max",
+  "min",
+  "idleTimeoutMillis",
+  "allowExitOnIdle",
+  "maxUses",
+  "maxLifetimeSeconds",
+  "Promise",
+  "Client",
+  "log",
+  "verify",
+  "onConnect",
+  "application_name",
+  "statement_timeout",
+  "query_timeout",
+  "lock_timeout",
+  "idle_in_transaction_session_timeout",
+  "pipeline",
+  "types",
+]);
 
 /** Only the settings are read: our connections are our own. */
 export function fromPool(pool: PoolLike): pg.ClientConfig {

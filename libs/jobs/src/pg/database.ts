@@ -12,7 +12,13 @@ const common = { timezone: "UTC", datestyle: "ISO", idle_in_transaction_session_
 const SETTINGS: Record<Purpose, Record<string, string | number>> = {
   front: { ...common, statement_timeout: 20_000, lock_timeout: 2_000 },
   // A lost claim only means that the job runs again: no need to wait for the disk.
-  claim: { ...common, ...planned, synchronous_commit: "off", statement_timeout: 2_000, lock_timeout: 1_000 },
+  claim: {
+    ...common,
+    ...planned,
+    synchronous_commit: "off",
+    statement_timeout: 2_000,
+    lock_timeout: 1_000,
+  },
   settle: { ...common, ...planned, statement_timeout: 20_000, lock_timeout: 10_000 },
   listen: { ...common, statement_timeout: 5_000 },
 };
@@ -32,7 +38,9 @@ export class Database {
 
   open(purpose: Purpose, hooks: Pick<SessionOptions, "onConnect" | "onLost"> = {}): Session {
     if (this.#sessions.size >= this.connections) {
-      throw new Error(`no connection left for "${purpose}": ${this.connections} are in use, which is the limit`);
+      throw new Error(
+        `no connection left for "${purpose}": ${this.connections} are in use, which is the limit`,
+      );
     }
     const session = new Session({
       ...hooks,

@@ -12,7 +12,9 @@ export class ConnectionLostError extends Error {
     readonly sent: boolean,
     cause: unknown,
   ) {
-    super(sent ? "the connection was lost while a statement was under way" : "no connection", { cause });
+    super(sent ? "the connection was lost while a statement was under way" : "no connection", {
+      cause,
+    });
   }
 }
 
@@ -30,7 +32,9 @@ export interface SessionOptions {
   onLost?: (error: unknown) => void;
 }
 
-const rawText = { getTypeParser: () => (value: string) => value } as unknown as pg.CustomTypesConfig;
+const rawText = {
+  getTypeParser: () => (value: string) => value,
+} as unknown as pg.CustomTypesConfig;
 
 const CONNECT_TIMEOUT = 5_000;
 
@@ -104,7 +108,11 @@ export class Session implements Runner {
     await within(this.#tail, patience);
     const client = this.#client;
     this.#drop(client);
-    if (client) await within(client.end().catch(() => undefined), patience);
+    if (client)
+      await within(
+        client.end().catch(() => undefined),
+        patience,
+      );
   }
 
   async #connect(): Promise<pg.Client> {
@@ -147,7 +155,8 @@ export class Session implements Runner {
   }
 
   async #send(client: pg.Client, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
-    if (this.#client !== client) throw new ConnectionLostError(false, new Error("the connection was lost before"));
+    if (this.#client !== client)
+      throw new ConnectionLostError(false, new Error("the connection was lost before"));
     let overdue: Error | undefined;
     const timer = setTimeout(() => {
       overdue = new Error(`no answer within ${this.#replyTimeout} ms`);
@@ -176,7 +185,9 @@ export class Session implements Runner {
     if (this.#client !== client) return;
     this.#drop(client);
     // The socket itself: `end()` would wait for a peer that may be gone.
-    (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+    (
+      client as unknown as { connection: { stream: { destroy(): void } } }
+    ).connection.stream.destroy();
     if (!this.#closed) this.#options.onLost?.(error);
   }
 

@@ -45,6 +45,7 @@ export function isDataError(error: unknown): boolean {
 export function isServerUnready(error: unknown): boolean {
   const state = sqlState(error);
   return (
-    state !== undefined && (state.startsWith("57P") || state.startsWith("08") || state === "25006" || state === "53300")
+    state !== undefined &&
+    (state.startsWith("57P") || state.startsWith("08") || state === "25006" || state === "53300")
   );
 }

@@ -15,7 +15,16 @@ export interface Addressed {
 /** One item of `enqueueMany`: a payload, or a payload with options of its own. */
 export type Item<In> = In | ({ payload: In } & EnqueueOptions);
 
-const ITEM_KEYS = new Set(["payload", "delay", "at", "priority", "queue", "attempts", "timeout", "key"]);
+const ITEM_KEYS = new Set([
+  "payload",
+  "delay",
+  "at",
+  "priority",
+  "queue",
+  "attempts",
+  "timeout",
+  "key",
+]);
 
 /** Checks a call and looks up its lane; nothing is written but a new lane. */
 export async function address(
@@ -26,7 +35,10 @@ export async function address(
   options: EnqueueOptions | undefined,
 ): Promise<Addressed> {
   const contract = resolve(definition);
-  const { queue, priority, attempts, timeoutMs, delayMs, at, key } = parseEnqueueOptions(contract, options);
+  const { queue, priority, attempts, timeoutMs, delayMs, at, key } = parseEnqueueOptions(
+    contract,
+    options,
+  );
   if (contract.payload !== null) await validate(contract.payload, payload, contract.kind);
   const text = jsonText(payload);
   // A character has at most three bytes, so that most payloads need no counting.
@@ -34,10 +46,22 @@ export async function address(
     const bytes = Buffer.byteLength(text);
     if (bytes > payloadLimit) throw new PayloadTooLargeError(contract.kind, bytes, payloadLimit);
   }
-  const lane = store.knownLane(queue, contract.kind, priority) ?? (await store.lane(queue, contract.kind, priority));
+  const lane =
+    store.knownLane(queue, contract.kind, priority) ??
+    (await store.lane(queue, contract.kind, priority));
   return {
     queueId: lane.queueId,
-    job: { id: "", lane: lane.lane, kind: contract.kind, delayMs, at, attempts, timeoutMs, key, payload: text },
+    job: {
+      id: "",
+      lane: lane.lane,
+      kind: contract.kind,
+      delayMs,
+      at,
+      attempts,
+      timeoutMs,
+      key,
+      payload: text,
+    },
   };
 }
 
@@ -63,8 +87,12 @@ export async function addressMany(
 }
 
 /** `{ payload, …options }` when it has a payload and nothing but options beside it; else it is the payload. */
-function unwrap(item: unknown, shared: EnqueueOptions | undefined): [unknown, EnqueueOptions | undefined] {
-  if (typeof item !== "object" || item === null || !Object.hasOwn(item, "payload")) return [item, shared];
+function unwrap(
+  item: unknown,
+  shared: EnqueueOptions | undefined,
+): [unknown, EnqueueOptions | undefined] {
+  if (typeof item !== "object" || item === null || !Object.hasOwn(item, "payload"))
+    return [item, shared];
   if (!Object.keys(item).every((key) => ITEM_KEYS.has(key))) return [item, shared];
   const { payload, ...own } = item as { payload: unknown } & EnqueueOptions;
   return [payload, { ...shared, ...own }];

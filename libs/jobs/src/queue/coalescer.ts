@@ -73,7 +73,13 @@ export class Coalescer {
 
   #refuse(batch: readonly Waiting[], error: unknown): void {
     for (const { jobs, reject } of batch) {
-      reject(callerError(error, this.store.schema, jobs.map((job) => ({ queueId: this.queueId, job }))));
+      reject(
+        callerError(
+          error,
+          this.store.schema,
+          jobs.map((job) => ({ queueId: this.queueId, job })),
+        ),
+      );
     }
   }
 }

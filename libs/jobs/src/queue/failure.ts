@@ -22,7 +22,10 @@ export function callerError(
     return new SchemaNotReadyError(schema, error.found === 0 ? null : error.found, NEEDED_VERSION);
   }
   if (error instanceof StaysUnknownError) {
-    return new EnqueueOutcomeUnknownError(jobs.map((one) => formatJobId(one.queueId, one.job.id)), { cause: error.cause });
+    return new EnqueueOutcomeUnknownError(
+      jobs.map((one) => formatJobId(one.queueId, one.job.id)),
+      { cause: error.cause },
+    );
   }
   if (isOutcomeUnknown(error) || isUnavailable(error) || isServerUnready(error)) {
     return new DatabaseUnavailableError({ cause: error });

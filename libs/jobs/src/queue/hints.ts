@@ -1,13 +1,17 @@
 import type { Runner } from "../pg/statement.js";
 import { wake } from "../store/queues/wake.js";
 
-/** How the way in wakes workers; the module connects it to the worker of the same process, if there is one. */
+/** The workers of this process, as the way in sees them. */
 export interface Wake {
   /** Whether a worker of this process has taken the hint: then no other needs it. */
-  local(queueId: number): boolean;
+  wake(queueId: number): boolean;
+  /** A lane was made: workers read their lanes anew. */
+  changed(): void;
 }
 
 const TRAILING_MS = 10;
+/** Polls are two seconds apart: what is due before the next one is worth a timer. */
+const SOON_MS = 2_000;
 /** When to hint at jobs of a foreign transaction: nobody tells us when it commits. */
 const AFTER_MS = [5, 50, 500];
 
@@ -21,18 +25,18 @@ export class Hints {
     private readonly runner: Runner,
     private readonly schema: string,
     private readonly enabled: boolean,
-    private readonly wakePort: Wake,
+    private readonly local: Wake,
   ) {}
 
   /** Jobs of this queue can run now. */
   hint(queueId: number): void {
-    if (this.wakePort.local(queueId) || !this.enabled) return;
+    if (this.local.wake(queueId) || !this.enabled) return;
     const quiet = this.#trailing.get(queueId);
     if (quiet) {
       quiet.again = true;
       return;
     }
-    this.#send(queueId);
+    this.#send(String(queueId));
     const entry = {
       again: false,
       timer: setTimeout(() => {
@@ -42,6 +46,23 @@ export class Hints {
     };
     entry.timer.unref();
     this.#trailing.set(queueId, entry);
+  }
+
+  /** A job of this queue can run in so many ms; those that come later are seen by the workers' polls. */
+  hintIn(queueId: number, ms: number): void {
+    if (ms <= 0) return this.hint(queueId);
+    if (ms > SOON_MS) return;
+    const timer = setTimeout(() => {
+      this.#later.delete(timer);
+      this.hint(queueId);
+    }, ms + 1).unref();
+    this.#later.add(timer);
+  }
+
+  /** A lane of this queue was made. */
+  changed(queueId: number): void {
+    this.local.changed();
+    if (this.enabled) this.#send(`${queueId}!`);
   }
 
   /** Jobs of this queue can run once a transaction that is not ours has committed. */
@@ -68,8 +89,8 @@ export class Hints {
     this.#later.clear();
   }
 
-  #send(queueId: number): void {
+  #send(payload: string): void {
     // Losing a hint costs a poll interval, nothing else.
-    wake(this.runner, this.schema, String(queueId)).catch(() => undefined);
+    wake(this.runner, this.schema, payload).catch(() => undefined);
   }
 }

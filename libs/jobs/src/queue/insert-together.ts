@@ -8,7 +8,10 @@ const ROWS_PER_STATEMENT = 2_000;
 /** Many jobs, or jobs of several queues, all or none; answers in order the ids that hold their keys. */
 export async function insertTogether(store: Store, all: readonly Addressed[]): Promise<string[]> {
   const places = inParts(all);
-  const parts = places.map((part) => ({ queueId: all[part[0]!]!.queueId, jobs: part.map((place) => all[place]!.job) }));
+  const parts = places.map((part) => ({
+    queueId: all[part[0]!]!.queueId,
+    jobs: part.map((place) => all[place]!.job),
+  }));
   try {
     await store.number(all.map((one) => one.job));
     const holders = await insertAll(store, parts);

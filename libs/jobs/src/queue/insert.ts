@@ -1,7 +1,13 @@
 import { isTransient } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
 import { type Store, isOutcomeUnknown, isUnavailable } from "../store/store.js";
-import { type NewJob, enqueue, enqueueAgain, enqueueKeyed, existing } from "../store/transitions/enqueue.js";
+import {
+  type NewJob,
+  enqueue,
+  enqueueAgain,
+  enqueueKeyed,
+  existing,
+} from "../store/transitions/enqueue.js";
 
 /** Jobs of one queue that go into one statement. */
 export interface Part {
@@ -38,7 +44,11 @@ export async function insertAll(store: Store, parts: readonly Part[]): Promise<s
   }
 }
 
-async function insertAgain(store: Store, parts: readonly Part[], first: unknown): Promise<string[][]> {
+async function insertAgain(
+  store: Store,
+  parts: readonly Part[],
+  first: unknown,
+): Promise<string[][]> {
   let cause = first;
   const deadline = performance.now() + PATIENCE_MS;
   for (let wait = 50; performance.now() < deadline; wait = Math.min(wait * 2, 1_000)) {
@@ -72,7 +82,11 @@ async function insertOnce(store: Store, parts: readonly Part[]): Promise<string[
 
 /** A call that had been deduplicated left no row behind; it is simply made again. */
 async function insertMissing(runner: Runner, { queueId, jobs }: Part): Promise<string[]> {
-  const there = await existing(runner, queueId, jobs.map((job) => job.id));
+  const there = await existing(
+    runner,
+    queueId,
+    jobs.map((job) => job.id),
+  );
   const missing = jobs.filter((job) => !there.has(job.id));
   const holders = missing.length > 0 ? await insertJobs(runner, { queueId, jobs: missing }) : [];
   const holderOf = new Map(missing.map((job, index) => [job.id, holders[index]!]));

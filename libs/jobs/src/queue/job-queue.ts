@@ -87,13 +87,23 @@ export class JobQueue {
     return {
       enqueue: async (definition, payload, options) => {
         const one = await this.#checked(() =>
-          address(this.store, this.payloadLimit, definition as Definition | string, payload, options),
+          address(
+            this.store,
+            this.payloadLimit,
+            definition as Definition | string,
+            payload,
+            options,
+          ),
         );
         const [answer] = await this.#within(tx, runner, [one]);
         return answer!;
       },
       enqueueMany: async (definition, items, shared) =>
-        await this.#within(tx, runner, await this.#checkedMany(definition as Definition | string, items, shared)),
+        await this.#within(
+          tx,
+          runner,
+          await this.#checkedMany(definition as Definition | string, items, shared),
+        ),
     };
   }
 
@@ -110,7 +120,11 @@ export class JobQueue {
   async requeue(id: string, options: { payload?: unknown } = {}): Promise<RequeueAnswer> {
     const { queueId, number } = parseJobId(id);
     const unknown = Object.keys(options).filter((key) => key !== "payload");
-    if (unknown.length > 0) throw new OptionsError("requeue options", unknown.map((key) => `unknown option "${key}"; the only one is "payload"`));
+    if (unknown.length > 0)
+      throw new OptionsError(
+        "requeue options",
+        unknown.map((key) => `unknown option "${key}"; the only one is "payload"`),
+      );
     const payload = "payload" in options ? jsonText(options.payload) : null;
     const answer = await this.#checked(() => requeue(this.store, queueId, number, payload));
     if (answer === "queued") {
@@ -133,12 +147,19 @@ export class JobQueue {
     return coalescer;
   }
 
-  async #within(tx: TransactionLike, runner: Runner, all: readonly Addressed[]): Promise<Enqueued[]> {
+  async #within(
+    tx: TransactionLike,
+    runner: Runner,
+    all: readonly Addressed[],
+  ): Promise<Enqueued[]> {
     await this.#checked(() => this.store.number(all.map((one) => one.job)));
     const answers = new Array<Enqueued>(all.length);
     for (const queueId of new Set(all.map((one) => one.queueId))) {
       const places = all.flatMap((one, index) => (one.queueId === queueId ? [index] : []));
-      const holders = await insertJobs(runner, { queueId, jobs: places.map((place) => all[place]!.job) });
+      const holders = await insertJobs(runner, {
+        queueId,
+        jobs: places.map((place) => all[place]!.job),
+      });
       places.forEach((place, index) => (answers[place] = answerFor(all[place]!, holders[index]!)));
       if (!afterCommit(tx, () => this.hints.hint(queueId))) this.hints.hintAfterCommit(queueId);
     }
@@ -148,14 +169,21 @@ export class JobQueue {
   #told(one: Addressed, holder: string): Enqueued {
     const answer = answerFor(one, holder);
     const { job, queueId } = one;
-    const due = job.delayMs === 0 && (job.at === null || job.at.getTime() <= Date.now());
-    if (due && !answer.deduplicated) this.hints.hint(queueId);
+    if (!answer.deduplicated)
+      this.hints.hintIn(queueId, job.at === null ? job.delayMs : job.at.getTime() - Date.now());
     return answer;
   }
 
-  async #checkedMany(definition: Definition | string, items: readonly unknown[], shared?: EnqueueOptions): Promise<Addressed[]> {
-    if (!Array.isArray(items)) throw new OptionsError("enqueueMany", ["items: expected an array of payloads"]);
-    return await this.#checked(() => addressMany(this.store, this.payloadLimit, definition, items, shared));
+  async #checkedMany(
+    definition: Definition | string,
+    items: readonly unknown[],
+    shared?: EnqueueOptions,
+  ): Promise<Addressed[]> {
+    if (!Array.isArray(items))
+      throw new OptionsError("enqueueMany", ["items: expected an array of payloads"]);
+    return await this.#checked(() =>
+      addressMany(this.store, this.payloadLimit, definition, items, shared),
+    );
   }
 
   async #checked<T>(work: () => Promise<T>): Promise<T> {

@@ -13,7 +13,9 @@ export function onTransaction(tx: TransactionLike, schema: string): Runner {
     async run(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
       const result = await tx.query(statement.text(schema), values as unknown[]);
       const rows = Array.isArray(result) ? result : (result as { rows: unknown[] }).rows;
-      return rows.map((row) => Object.values(row as object).map((value) => (value === null ? null : String(value))));
+      return rows.map((row) =>
+        Object.values(row as object).map((value) => (value === null ? null : String(value))),
+      );
     },
   };
 }
@@ -51,8 +53,10 @@ export function afterCommit(tx: TransactionLike, callback: () => void): boolean 
   if (!subscribed.has(subscribers)) {
     subscribed.add(subscribers);
     subscribers.push({
-      afterTransactionCommit: ({ queryRunner }: { queryRunner: object }) => release(queryRunner, true),
-      afterTransactionRollback: ({ queryRunner }: { queryRunner: object }) => release(queryRunner, false),
+      afterTransactionCommit: ({ queryRunner }: { queryRunner: object }) =>
+        release(queryRunner, true),
+      afterTransactionRollback: ({ queryRunner }: { queryRunner: object }) =>
+        release(queryRunner, false),
     });
   }
   const callbacks = waiting.get(runner) ?? new Set();

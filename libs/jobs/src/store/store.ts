@@ -31,11 +31,10 @@ export class Store implements Runner {
   readonly #resolving = new Map<string, Promise<LaneAddress>>();
   #ready = false;
 
-  constructor(
-    database: Database,
-    /** A lane was made: workers do not know it yet. */
-    private readonly onLaneMade: (queueId: number) => void = () => {},
-  ) {
+  /** A lane was made: workers do not know it yet. */
+  onLaneMade: (queueId: number) => void = () => {};
+
+  constructor(database: Database) {
     this.schema = database.schema;
     this.session = database.open("front");
   }
@@ -102,7 +101,12 @@ export class Store implements Runner {
     return await resolving;
   }
 
-  async #makeLane(key: string, queue: string, kind: string, priority: number): Promise<LaneAddress> {
+  async #makeLane(
+    key: string,
+    queue: string,
+    kind: string,
+    priority: number,
+  ): Promise<LaneAddress> {
     let queueId = this.#queues.get(queue);
     if (queueId === undefined) {
       queueId = (await ensureQueue(this.session, queue)).id;
@@ -119,7 +123,9 @@ export class Store implements Runner {
 const laneKey = (queue: string, kind: string, priority: number) => `${priority} ${queue}\n${kind}`;
 
 /** The connection broke while the statement was under way: it may have taken effect. */
-export const isOutcomeUnknown = (error: unknown): boolean => error instanceof ConnectionLostError && error.sent;
+export const isOutcomeUnknown = (error: unknown): boolean =>
+  error instanceof ConnectionLostError && error.sent;
 
 /** Nothing can have taken effect: there was no connection. */
-export const isUnavailable = (error: unknown): boolean => error instanceof ConnectionLostError && !error.sent;
+export const isUnavailable = (error: unknown): boolean =>
+  error instanceof ConnectionLostError && !error.sent;

@@ -29,10 +29,19 @@ export class Cursor {
 
   /** From where to scan these lanes now; `now` in monotonic ms. */
   requests(lanes: readonly { lane: number; room: number }[], now: number): LaneRequest[] {
-    const every = Math.min(Math.max(RESCAN_MS, RESCAN_SHARE * this.#rescanCost), RESCAN_AT_LATEST_MS);
+    const every = Math.min(
+      Math.max(RESCAN_MS, RESCAN_SHARE * this.#rescanCost),
+      RESCAN_AT_LATEST_MS,
+    );
     this.#rescanning = now - this.#rescannedAt >= every;
-    if (this.#rescanning) return lanes.map(({ lane, room }) => ({ lane, room, backMs: 0, ...START }));
-    return lanes.map(({ lane, room }) => ({ lane, room, backMs: this.#lookBackMs, ...(this.#positions.get(lane) ?? START) }));
+    if (this.#rescanning)
+      return lanes.map(({ lane, room }) => ({ lane, room, backMs: 0, ...START }));
+    return lanes.map(({ lane, room }) => ({
+      lane,
+      room,
+      backMs: this.#lookBackMs,
+      ...(this.#positions.get(lane) ?? START),
+    }));
   }
 
   /** Learns from the claim that {@link requests} was for. */
@@ -67,4 +76,6 @@ export class Cursor {
 }
 
 const isBehind = (known: Position, at: string, id: string): boolean =>
-  known.at < at || (known.at === at && (known.id.length < id.length || (known.id.length === id.length && known.id < id)));
+  known.at < at ||
+  (known.at === at &&
+    (known.id.length < id.length || (known.id.length === id.length && known.id < id)));

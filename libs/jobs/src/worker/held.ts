@@ -6,7 +6,17 @@ import type { Claim } from "../store/transitions/claim.js";
 // while it is written, so that the thread never renews half of one job and half of another.
 
 /** Words of 8 bytes: one header, then the slots. `renewer.thread.mjs` reads the same layout. */
-export const LAYOUT = { header: 2, stride: 8, version: 0, id: 1, queue: 2, attempt: 3, worker: 4, until: 5, renewedAt: 6 } as const;
+export const LAYOUT = {
+  header: 2,
+  stride: 8,
+  version: 0,
+  id: 1,
+  queue: 2,
+  attempt: 3,
+  worker: 4,
+  until: 5,
+  renewedAt: 6,
+} as const;
 
 /** In `until`: not started yet; renewed as long as the main thread turns. */
 const WAITING = 0;

@@ -56,7 +56,9 @@ export class Lease {
       if (message.trouble !== undefined) onTrouble(message.trouble);
       if (message.needPassword && asksPassword) void this.#answerPassword(password);
     });
-    this.#thread.on("error", (error) => onTrouble(`the renewing thread has died: ${error.message}`));
+    this.#thread.on("error", (error) =>
+      onTrouble(`the renewing thread has died: ${error.message}`),
+    );
     this.#ticker = setInterval(() => this.held.tick(), TICK_MS).unref();
   }
 

@@ -5,7 +5,8 @@ import { hrtime } from "node:process";
 import { parentPort, workerData } from "node:worker_threads";
 import pg from "pg";
 
-const { memory, layout, capacity, leaseMs, config, asksPassword, renewSql, stillHeldSql } = workerData;
+const { memory, layout, capacity, leaseMs, config, asksPassword, renewSql, stillHeldSql } =
+  workerData;
 const numbers = new Float64Array(memory);
 const integers = new BigInt64Array(memory);
 
@@ -72,16 +73,26 @@ async function renew(group) {
       worker,
     ];
     const renewed = await ids(renewSql, [...fence(batch), leaseMs]);
-    for (const one of batch) if (renewed.has(String(one.id))) numbers[one.at + layout.renewedAt] = sentAt;
+    for (const one of batch)
+      if (renewed.has(String(one.id))) numbers[one.at + layout.renewedAt] = sentAt;
     const rest = batch.filter((one) => !renewed.has(String(one.id)));
     if (rest.length === 0) continue;
     const locked = await ids(stillHeldSql, fence(rest));
     // What was settled meanwhile has left its slot; what is still there and not ours is lost.
     const lost = rest.filter(
-      (one) => !locked.has(String(one.id)) && Atomics.load(integers, one.at + layout.version) === one.version,
+      (one) =>
+        !locked.has(String(one.id)) &&
+        Atomics.load(integers, one.at + layout.version) === one.version,
     );
     if (lost.length > 0) {
-      parentPort.postMessage({ lost: lost.map(({ slot, id, attempt, worker: by }) => ({ slot, id: String(id), attempt, worker: by })) });
+      parentPort.postMessage({
+        lost: lost.map(({ slot, id, attempt, worker: by }) => ({
+          slot,
+          id: String(id),
+          attempt,
+          worker: by,
+        })),
+      });
     }
   }
 }
@@ -150,7 +161,10 @@ async function turn() {
 parentPort.on("message", async (message) => {
   if (!message.stop) return;
   stopping = true;
-  await Promise.race([client?.end().catch(() => {}), new Promise((resolve) => setTimeout(resolve, 500))]);
+  await Promise.race([
+    client?.end().catch(() => {}),
+    new Promise((resolve) => setTimeout(resolve, 500)),
+  ]);
   process.exit(0);
 });
 

@@ -29,7 +29,10 @@ const makeSchema = new Statement(null, (jobs) => `create schema ${jobs}`);
 // One key for all schemas of a database: their migrations wait for one another, which harms nobody.
 const lock = new Statement(null, () => `select pg_advisory_xact_lock(7463825)`);
 const boundedLocks = new Statement(null, () => `set local lock_timeout = '5s'`);
-const patient = new Statement(null, () => `set local statement_timeout = 0; set local lock_timeout = 0`);
+const patient = new Statement(
+  null,
+  () => `set local statement_timeout = 0; set local lock_timeout = 0`,
+);
 const LEDGER = (jobs: string) => `create table if not exists ${jobs}.migration (
   version integer primary key,
   name text not null,
@@ -37,7 +40,10 @@ const LEDGER = (jobs: string) => `create table if not exists ${jobs}.migration (
   applied_at timestamptz not null default now()
 )`;
 const makeLedger = new Statement(null, LEDGER);
-const readLedger = new Statement(null, (jobs) => `select version, checksum from ${jobs}.migration order by version`);
+const readLedger = new Statement(
+  null,
+  (jobs) => `select version, checksum from ${jobs}.migration order by version`,
+);
 const NOTE = (jobs: string) => `insert into ${jobs}.migration (version, name, checksum) values `;
 const noteApplied = new Statement(null, (jobs) => `${NOTE(jobs)}($1::integer, $2::text, $3::text)`);
 
@@ -81,9 +87,18 @@ export async function plan(session: Session): Promise<string> {
   if (todo.length === 0) return "";
   const jobs = `"${session.schema}"`;
   const parts = todo.map(
-    (one) => `-- ${one.version} ${one.name}\n${one.sql(jobs).trim()}\n${NOTE(jobs)}(${one.version}, '${one.name}', '${checksum(one)}');`,
+    (one) =>
+      `-- ${one.version} ${one.name}\n${one.sql(jobs).trim()}\n${NOTE(jobs)}(${one.version}, '${one.name}', '${checksum(one)}');`,
   );
-  return ["begin;", "select pg_advisory_xact_lock(7463825);", `create schema if not exists ${jobs};`, `${LEDGER(jobs)};`, ...parts, "commit;", ""].join("\n");
+  return [
+    "begin;",
+    "select pg_advisory_xact_lock(7463825);",
+    `create schema if not exists ${jobs};`,
+    `${LEDGER(jobs)};`,
+    ...parts,
+    "commit;",
+    "",
+  ].join("\n");
 }
 
 /** The newest applied version; 0 without a schema. */

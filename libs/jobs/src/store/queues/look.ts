@@ -12,14 +12,18 @@ export interface Look {
   versions: Map<number, number>;
   /** By queue: ms until the next claimable job of its lanes is due; ≤ 0 is now. */
   due: Map<number, number>;
+  /** Queues in which a quarantined job waits. */
+  suspects: Set<number>;
   chores: string[];
 }
 
 // One statement over all queues of a process, so that an idle process costs the same with 1 and with 50.
-const lookAround = new Statement("look", (jobs) => `
+const lookAround = new Statement(
+  "look",
+  (jobs) => `
 select 'queue', q.id::text, q.version::text from ${jobs}.queue q where q.id = any($1::integer[])
 union all
-select 'due', wanted.queue_id::text, (min(extract(epoch from one.run_at - now())) * 1000)::text
+select case when wanted.lane < 20000 then 'due' else 'suspect' end, wanted.queue_id::text, (min(extract(epoch from one.run_at - now())) * 1000)::text
 from unnest($2::integer[], $3::smallint[], $4::timestamptz[], $5::float8[]) as wanted (queue_id, lane, at, back)
 cross join lateral (
   select j.run_at
@@ -30,10 +34,11 @@ cross join lateral (
   order by j.run_at, j.id
   limit 1
 ) one
-group by wanted.queue_id
+group by 1, 2
 union all
 select 'chore', c.name, null from ${jobs}.chore c
-where c.due_at <= now() and (c.name <> 'rollup' or exists (select 1 from ${jobs}.stat_delta))`);
+where c.due_at <= now() and (c.name <> 'rollup' or exists (select 1 from ${jobs}.stat_delta))`,
+);
 
 /** What is there to do, for a process with nothing to do. */
 export async function look(
@@ -50,10 +55,11 @@ export async function look(
     arrayOf(lanes.map((one) => one.backMs)),
     takeOver,
   ]);
-  const seen: Look = { versions: new Map(), due: new Map(), chores: [] };
+  const seen: Look = { versions: new Map(), due: new Map(), suspects: new Set(), chores: [] };
   for (const [what, name, value] of rows) {
     if (what === "queue") seen.versions.set(Number(name), Number(value));
     else if (what === "due") seen.due.set(Number(name), Number(value));
+    else if (what === "suspect") seen.suspects.add(Number(name));
     else seen.chores.push(name!);
   }
   return seen;

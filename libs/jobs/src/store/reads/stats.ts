@@ -25,7 +25,9 @@ export interface QueueHealth {
 }
 
 // From the counters, never by counting rows.
-const countKinds = new Statement("counts", (jobs) => `
+const countKinds = new Statement(
+  "counts",
+  (jobs) => `
 select q.name, l.kind,
   coalesce(sum(s.n) filter (where s.state = 0), 0), coalesce(sum(s.n) filter (where s.state = 1), 0),
   coalesce(sum(s.n) filter (where s.state = 2), 0), coalesce(sum(s.n) filter (where s.state = 3), 0),
@@ -37,9 +39,12 @@ from (
 ) s
 join ${jobs}.queue q on q.id = s.queue_id
 join ${jobs}.lane l on l.queue_id = s.queue_id and l.id = s.lane
-group by 1, 2 order by 1, 2`);
+group by 1, 2 order by 1, 2`,
+);
 
-const healthOfQueues = new Statement("health", (jobs) => `
+const healthOfQueues = new Statement(
+  "health",
+  (jobs) => `
 select q.name,
   (select count(*) from (
     select 1 from ${jobs}.lane l cross join lateral (
@@ -67,10 +72,13 @@ left join lateral (
   order by head.run_at, head.id limit 1
 ) oldest on true
 where $1::text[] is null or q.name = any($1::text[])
-order by q.name`);
+order by q.name`,
+);
 
 // Kinds with work that no live worker has a handler for. A worker that has not beaten for a minute is not live.
-const unhandledKinds = new Statement("unknown_kinds", (jobs) => `
+const unhandledKinds = new Statement(
+  "unknown_kinds",
+  (jobs) => `
 select distinct q.name, l.kind
 from ${jobs}.lane l
 join ${jobs}.queue q on q.id = l.queue_id
@@ -78,7 +86,8 @@ where exists (select 1 from ${jobs}.job j where j.queue_id = l.queue_id and j.la
   and not exists (
     select 1 from ${jobs}.worker w
     where w.stopped_at is null and w.beat_at > now() - interval '1 minute' and w.kinds -> q.name ? l.kind)
-order by 1, 2`);
+order by 1, 2`,
+);
 
 export async function counts(runner: Runner): Promise<KindCounts[]> {
   const rows = await runner.run(countKinds);
@@ -93,7 +102,10 @@ export async function counts(runner: Runner): Promise<KindCounts[]> {
   }));
 }
 
-export async function health(runner: Runner, queues: readonly string[] | null): Promise<QueueHealth[]> {
+export async function health(
+  runner: Runner,
+  queues: readonly string[] | null,
+): Promise<QueueHealth[]> {
   const rows = await runner.run(healthOfQueues, [queues]);
   return rows.map(([queue, backlog, lagMs, oldestJob, deadLetters, expiredLeases]) => ({
     queue: queue!,

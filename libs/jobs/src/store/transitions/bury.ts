@@ -12,7 +12,9 @@ export interface Bury extends Fence {
   failed: boolean;
 }
 
-const buryJobs = new Statement("bury", (jobs) => `
+const buryJobs = new Statement(
+  "bury",
+  (jobs) => `
 -- running → dead
 with mine as (
   delete from ${jobs}.job j
@@ -35,13 +37,24 @@ with mine as (
     ), '[]') || jsonb_build_object('attempt', m.attempt, 'startedAt', m.claimed_at, 'failedAt', now(), 'error', m.error)
   from mine m
 )
-select id from mine`);
+select id from mine`,
+);
 
 /** Moves jobs to the dead letters with every error they had; answers those of the batch that were still ours. */
-export async function bury(runner: Runner, queueId: number, worker: number, batch: readonly Bury[]): Promise<Set<string>> {
+export async function bury(
+  runner: Runner,
+  queueId: number,
+  worker: number,
+  batch: readonly Bury[],
+): Promise<Set<string>> {
   const rows = await runner.run(
     buryJobs,
-    fenceValues(queueId, worker, batch, (one) => `${one.error},"${one.reason}",${one.failed ? 1 : 0}`),
+    fenceValues(
+      queueId,
+      worker,
+      batch,
+      (one) => `${one.error},"${one.reason}",${one.failed ? 1 : 0}`,
+    ),
   );
   return new Set(rows.map(([id]) => id!));
 }

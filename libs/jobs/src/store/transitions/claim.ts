@@ -45,7 +45,9 @@ export interface Claim {
 
 // The sub-select in ANY(ARRAY(…)) runs once, whatever the planner thinks; a join here was planned for an
 // empty table and stayed so. MATERIALIZED keeps LIMIT … SKIP LOCKED from being run again.
-const claimJobs = new Statement("claim", (jobs) => `
+const claimJobs = new Statement(
+  "claim",
+  (jobs) => `
 -- queued → running
 with picked as materialized (
   select one.id, one.expired
@@ -74,7 +76,8 @@ set lease_until = to_timestamp(extract(epoch from now())::float8 + $9::float8 / 
   crashes = j.crashes + (j.lease_until is not null)::integer
 where j.queue_id = $1::integer and j.id = any(array(select id from picked))
 returning j.id, j.lane, j.attempt, j.failures, j.crashes, j.attempts, j.timeout_ms, j.run_at, j.payload,
-  j.id = any(array(select id from picked where expired))`);
+  j.id = any(array(select id from picked where expired))`,
+);
 
 /** Takes due jobs, highest lane first; in the order of the lanes, then of time, then of id. */
 export async function claim(runner: Runner, request: ClaimRequest): Promise<Claim[]> {
@@ -93,7 +96,18 @@ export async function claim(runner: Runner, request: ClaimRequest): Promise<Clai
     takeOver,
   ]);
   const claims = rows.map(
-    ([id, lane, attempt, failures, crashes, attempts, timeoutMs, runAt, payload, rescued]): Claim => ({
+    ([
+      id,
+      lane,
+      attempt,
+      failures,
+      crashes,
+      attempts,
+      timeoutMs,
+      runAt,
+      payload,
+      rescued,
+    ]): Claim => ({
       id: id!,
       queueId,
       lane: Number(lane),

@@ -2,7 +2,9 @@ import { type Runner, Statement } from "../../pg/statement.js";
 import type { NewJob } from "./enqueue.js";
 
 // The share lock makes a take-over wait until the child is committed, and the child impossible after it.
-const insertForAttempt = new Statement("enqueue_fenced", (jobs) => `
+const insertForAttempt = new Statement(
+  "enqueue_fenced",
+  (jobs) => `
 -- → queued, if the parent's attempt is still the current one
 with me as materialized (
   select 1 from ${jobs}.job j
@@ -18,7 +20,8 @@ with me as materialized (
   on conflict do nothing
   returning id
 )
-select (select count(*) from me), (select count(*) from inserted)`);
+select (select count(*) from me), (select count(*) from inserted)`,
+);
 
 export interface ParentAttempt {
   queueId: number;
@@ -35,9 +38,20 @@ export async function enqueueFenced(
   job: NewJob,
 ): Promise<"inserted" | "refused" | "lost"> {
   const [[me, inserted]] = (await runner.run(insertForAttempt, [
-    parent.queueId, parent.id, parent.attempt, parent.worker,
-    job.id, queueId, job.lane, job.kind, job.at?.toISOString() ?? null, job.delayMs,
-    job.attempts, job.timeoutMs, job.key, job.payload,
+    parent.queueId,
+    parent.id,
+    parent.attempt,
+    parent.worker,
+    job.id,
+    queueId,
+    job.lane,
+    job.kind,
+    job.at?.toISOString() ?? null,
+    job.delayMs,
+    job.attempts,
+    job.timeoutMs,
+    job.key,
+    job.payload,
   ])) as [[string, string]];
   if (me === "0") return "lost";
   return inserted === "0" ? "refused" : "inserted";

@@ -26,28 +26,40 @@ with new as materialized (
   from new`;
 
 /** Jobs without a key, sent for the first time: nothing can be in their way. */
-const insert = new Statement("enqueue", (jobs) => `
+const insert = new Statement(
+  "enqueue",
+  (jobs) => `
 -- → queued
 ${columns(jobs)}
 )
-select null where false`);
+select null where false`,
+);
 
 /** Jobs with a key, or sent again: what is there already stays as it is. */
-const insertUnlessThere = new Statement("enqueue_unless_there", (jobs) => `
+const insertUnlessThere = new Statement(
+  "enqueue_unless_there",
+  (jobs) => `
 -- → queued
 ${columns(jobs)}
   on conflict do nothing
   returning id
 )
-select id::text from inserted`);
+select id::text from inserted`,
+);
 
-const findByKey = new Statement("find_by_key", (jobs) => `
-select id::text, key from ${jobs}.job where queue_id = $1::integer and kind = $2::text and key = any($3::text[])`);
+const findByKey = new Statement(
+  "find_by_key",
+  (jobs) => `
+select id::text, key from ${jobs}.job where queue_id = $1::integer and kind = $2::text and key = any($3::text[])`,
+);
 
-const findById = new Statement("find_by_id", (jobs) => `
+const findById = new Statement(
+  "find_by_id",
+  (jobs) => `
 select id::text from ${jobs}.job where id = any($2::bigint[]) and queue_id = $1::integer
 union all select id::text from ${jobs}.done where id = any($2::bigint[]) and queue_id = $1::integer
-union all select id::text from ${jobs}.dead where id = any($2::bigint[]) and queue_id = $1::integer`);
+union all select id::text from ${jobs}.dead where id = any($2::bigint[]) and queue_id = $1::integer`,
+);
 
 function asRecords(batch: readonly NewJob[]): string {
   // By hand: the payload is JSON text already and would be parsed and written again.
@@ -64,7 +76,11 @@ function asRecords(batch: readonly NewJob[]): string {
 }
 
 /** Inserts jobs of one queue that have no key. All or none. */
-export async function enqueue(runner: Runner, queueId: number, batch: readonly NewJob[]): Promise<void> {
+export async function enqueue(
+  runner: Runner,
+  queueId: number,
+  batch: readonly NewJob[],
+): Promise<void> {
   await runner.run(insert, [queueId, asRecords(batch)]);
 }
 
@@ -72,18 +88,35 @@ export async function enqueue(runner: Runner, queueId: number, batch: readonly N
  * Inserts jobs of one queue, some or all with keys; answers for each, in order, the id that holds its key.
  * The batch goes in the order of its keys, so that two of them cannot wait for one another.
  */
-export async function enqueueKeyed(runner: Runner, queueId: number, batch: readonly NewJob[]): Promise<string[]> {
+export async function enqueueKeyed(
+  runner: Runner,
+  queueId: number,
+  batch: readonly NewJob[],
+): Promise<string[]> {
   const ids = new Array<string>(batch.length);
   let open = batch.map((job, index) => ({ job, index }));
   while (open.length > 0) {
-    open.sort((a, b) => compare(a.job.kind, b.job.kind) || compare(a.job.key ?? "", b.job.key ?? "") || a.index - b.index);
-    const inserted = new Set((await runner.run(insertUnlessThere, [queueId, asRecords(open.map((one) => one.job))])).map(([id]) => id));
+    open.sort(
+      (a, b) =>
+        compare(a.job.kind, b.job.kind) ||
+        compare(a.job.key ?? "", b.job.key ?? "") ||
+        a.index - b.index,
+    );
+    const inserted = new Set(
+      (await runner.run(insertUnlessThere, [queueId, asRecords(open.map((one) => one.job))])).map(
+        ([id]) => id,
+      ),
+    );
     const refused = open.filter(({ job, index }) => {
       if (!inserted.has(job.id)) return true;
       ids[index] = job.id;
       return false;
     });
-    const holders = await holdersOf(runner, queueId, refused.map((one) => one.job));
+    const holders = await holdersOf(
+      runner,
+      queueId,
+      refused.map((one) => one.job),
+    );
     // A key whose holder finished meanwhile is free again: once more for that one.
     open = refused.filter(({ job, index }) => {
       const holder = holders.get(`${job.kind}\n${job.key}`);
@@ -95,7 +128,11 @@ export async function enqueueKeyed(runner: Runner, queueId: number, batch: reado
   return ids;
 }
 
-async function holdersOf(runner: Runner, queueId: number, refused: readonly NewJob[]): Promise<Map<string, string>> {
+async function holdersOf(
+  runner: Runner,
+  queueId: number,
+  refused: readonly NewJob[],
+): Promise<Map<string, string>> {
   const keysOf = new Map<string, Set<string>>();
   for (const { kind, key } of refused) {
     if (key === null) continue;
@@ -115,7 +152,11 @@ async function holdersOf(runner: Runner, queueId: number, refused: readonly NewJ
  * Answers the ids that are there already, running or finished: then the batch had been committed as a whole
  * and this transaction must be rolled back. With none there, the jobs have now been inserted.
  */
-export async function enqueueAgain(runner: Runner, queueId: number, batch: readonly NewJob[]): Promise<Set<string>> {
+export async function enqueueAgain(
+  runner: Runner,
+  queueId: number,
+  batch: readonly NewJob[],
+): Promise<Set<string>> {
   const ids = `{${batch.map((job) => job.id).join(",")}}`;
   const inserted = await runner.run(insertUnlessThere, [queueId, asRecords(batch)]);
   const mine = new Set(inserted.map(([id]) => id!));
@@ -129,9 +170,24 @@ export async function enqueueAgain(runner: Runner, queueId: number, batch: reado
 }
 
 /** Which of these ids exist, in any state. */
-export async function existing(runner: Runner, queueId: number, ids: readonly string[]): Promise<Set<string>> {
+export async function existing(
+  runner: Runner,
+  queueId: number,
+  ids: readonly string[],
+): Promise<Set<string>> {
   const rows = await runner.run(findById, [queueId, `{${ids.join(",")}}`]);
   return new Set(rows.map(([id]) => id!));
 }
 
 const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+
+/** The unfinished job that holds a key. */
+export async function findHolder(
+  runner: Runner,
+  queueId: number,
+  kind: string,
+  key: string,
+): Promise<string | undefined> {
+  const [row] = await runner.run(findByKey, [queueId, kind, [key]]);
+  return row?.[0] ?? undefined;
+}

@@ -9,7 +9,9 @@ export interface Finish extends Fence {
 
 /** Moves running jobs to `done` in one statement; answers those of the batch that were still ours. */
 export function finish(verb: string, state: 1 | 2) {
-  const statement = new Statement(verb, (jobs) => `
+  const statement = new Statement(
+    verb,
+    (jobs) => `
 -- running → ${state === 1 ? "succeeded" : "skipped"}
 with mine as (
   delete from ${jobs}.job j
@@ -23,8 +25,14 @@ with mine as (
     attempts, ${state}, timeout_ms, kind, key, limit_key, headers, payload, result
   from mine
 )
-select count(*) from mine`);
-  return async (runner: Runner, queueId: number, worker: number, batch: readonly Finish[]): Promise<Set<string>> => {
+select count(*) from mine`,
+  );
+  return async (
+    runner: Runner,
+    queueId: number,
+    worker: number,
+    batch: readonly Finish[],
+  ): Promise<Set<string>> => {
     const values = fenceValues(queueId, worker, batch, (one) => one.result ?? "null");
     const [row] = await runner.run(statement, values);
     // Nearly always all of them: a count is cheaper than their ids.

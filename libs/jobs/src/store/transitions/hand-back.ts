@@ -8,7 +8,9 @@ export interface HandBack extends Fence {
   quarantine: boolean;
 }
 
-const handBackJobs = new Statement("hand_back", (jobs) => `
+const handBackJobs = new Statement(
+  "hand_back",
+  (jobs) => `
 -- running → queued: given back, no attempt spent
 with mine as (
   update ${jobs}.job j
@@ -19,10 +21,16 @@ with mine as (
   where ${fenced}
   returning j.id
 )
-select id from mine`);
+select id from mine`,
+);
 
 /** Returns claims to their queue at once; answers those of the batch that were still ours. */
-export async function handBack(runner: Runner, queueId: number, worker: number, batch: readonly HandBack[]): Promise<Set<string>> {
+export async function handBack(
+  runner: Runner,
+  queueId: number,
+  worker: number,
+  batch: readonly HandBack[],
+): Promise<Set<string>> {
   const rows = await runner.run(
     handBackJobs,
     fenceValues(queueId, worker, batch, (one) => `${one.started},${one.quarantine}`),

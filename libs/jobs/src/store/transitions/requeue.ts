@@ -1,7 +1,9 @@
 import { type Runner, Statement } from "../../pg/statement.js";
 
 // The attempt number goes on from where it was: the fence of an old attempt can never match again.
-const requeueJob = new Statement("requeue", (jobs) => `
+const requeueJob = new Statement(
+  "requeue",
+  (jobs) => `
 -- dead | cancelled → queued: a person sends it again, as a new generation
 with letter as materialized (
   select id, created_at, attempt, queue_id, lane, generation, attempts, timeout_ms, kind, key, limit_key, headers, payload
@@ -23,13 +25,21 @@ with letter as materialized (
 )
 select (select count(*) from letter), (select count(*) from sent), (
   select count(*) from ${jobs}.job j where j.queue_id = $1::integer and j.id = $2::bigint
-) + (select count(*) from ${jobs}.done d where d.queue_id = $1::integer and d.id = $2::bigint)`);
+) + (select count(*) from ${jobs}.done d where d.queue_id = $1::integer and d.id = $2::bigint)`,
+);
 
 export type RequeueAnswer = "queued" | "not-requeueable" | "key-taken" | "unknown";
 
 /** Sends a dead letter (or a cancelled job) back to its queue; `payload` (JSON text) replaces the old one. */
-export async function requeue(runner: Runner, queueId: number, id: string, payload: string | null): Promise<RequeueAnswer> {
-  const [[letters, sent, elsewhere]] = (await runner.run(requeueJob, [queueId, id, payload])) as [[string, string, string]];
+export async function requeue(
+  runner: Runner,
+  queueId: number,
+  id: string,
+  payload: string | null,
+): Promise<RequeueAnswer> {
+  const [[letters, sent, elsewhere]] = (await runner.run(requeueJob, [queueId, id, payload])) as [
+    [string, string, string],
+  ];
   if (sent !== "0") return "queued";
   // Two people at once: the second sees the letter, and the job that the first made of it.
   if (elsewhere !== "0") return "not-requeueable";

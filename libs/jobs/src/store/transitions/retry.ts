@@ -7,7 +7,9 @@ export interface Retry extends Fence {
   error: string;
 }
 
-const retryJobs = new Statement("retry", (jobs) => `
+const retryJobs = new Statement(
+  "retry",
+  (jobs) => `
 -- running → queued: the attempt failed, another one is left
 with mine as (
   update ${jobs}.job j
@@ -19,10 +21,19 @@ with mine as (
   insert into ${jobs}.attempt_error (job_id, started_at, attempt, worker, queue_id, generation, error)
   select id, claimed_at, attempt, $4::integer, queue_id, generation, error from mine
 )
-select id from mine`);
+select id from mine`,
+);
 
 /** Puts failed jobs back, due after their delay; answers those of the batch that were still ours. */
-export async function retry(runner: Runner, queueId: number, worker: number, batch: readonly Retry[]): Promise<Set<string>> {
-  const rows = await runner.run(retryJobs, fenceValues(queueId, worker, batch, (one) => `${one.delayMs},${one.error}`));
+export async function retry(
+  runner: Runner,
+  queueId: number,
+  worker: number,
+  batch: readonly Retry[],
+): Promise<Set<string>> {
+  const rows = await runner.run(
+    retryJobs,
+    fenceValues(queueId, worker, batch, (one) => `${one.delayMs},${one.error}`),
+  );
   return new Set(rows.map(([id]) => id!));
 }

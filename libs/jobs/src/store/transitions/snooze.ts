@@ -5,7 +5,9 @@ export interface Snooze extends Fence {
   delayMs: number;
 }
 
-const snoozeJobs = new Statement("snooze", (jobs) => `
+const snoozeJobs = new Statement(
+  "snooze",
+  (jobs) => `
 -- running → queued: later, and no failure
 with mine as (
   update ${jobs}.job j
@@ -14,10 +16,19 @@ with mine as (
   where ${fenced}
   returning j.id
 )
-select id from mine`);
+select id from mine`,
+);
 
 /** Puts jobs off without counting a failure; answers those of the batch that were still ours. */
-export async function snooze(runner: Runner, queueId: number, worker: number, batch: readonly Snooze[]): Promise<Set<string>> {
-  const rows = await runner.run(snoozeJobs, fenceValues(queueId, worker, batch, (one) => String(one.delayMs)));
+export async function snooze(
+  runner: Runner,
+  queueId: number,
+  worker: number,
+  batch: readonly Snooze[],
+): Promise<Set<string>> {
+  const rows = await runner.run(
+    snoozeJobs,
+    fenceValues(queueId, worker, batch, (one) => String(one.delayMs)),
+  );
   return new Set(rows.map(([id]) => id!));
 }

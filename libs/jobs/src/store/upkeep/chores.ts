@@ -1,9 +1,14 @@
 import { type Runner, Statement } from "../../pg/statement.js";
 
-const takeChore = new Statement("take_chore", (jobs) => `
-update ${jobs}.chore set due_at = now() + every where name = $1::text and due_at <= now() returning name`);
+const takeChore = new Statement(
+  "take_chore",
+  (jobs) => `
+update ${jobs}.chore set due_at = now() + every where name = $1::text and due_at <= now() returning name`,
+);
 
-const rollUpStats = new Statement("roll_up", (jobs) => `
+const rollUpStats = new Statement(
+  "roll_up",
+  (jobs) => `
 with deltas as (
   delete from ${jobs}.stat_delta returning queue_id, lane, state, day, n
 ), sums as (
@@ -11,9 +16,13 @@ with deltas as (
 )
 insert into ${jobs}.stat as s (queue_id, lane, state, day, n)
 select queue_id, lane, state, day, n from sums where n <> 0
-on conflict (queue_id, lane, state, day) do update set n = s.n + excluded.n`);
+on conflict (queue_id, lane, state, day) do update set n = s.n + excluded.n`,
+);
 
-const makePartitions = new Statement("ensure_partitions", (jobs) => `select ${jobs}.ensure_partitions($1::integer)`);
+const makePartitions = new Statement(
+  "ensure_partitions",
+  (jobs) => `select ${jobs}.ensure_partitions($1::integer)`,
+);
 
 /** Whoever moves the chore's due time runs it. */
 export async function takeTurn(runner: Runner, name: string): Promise<boolean> {
