@@ -31,7 +31,7 @@ export interface JobContext {
    * Enqueues a job at once, in the name of this attempt.
    * @throws LeaseLostError when the attempt is not the current one any more: nothing was created.
    */
-  enqueue<D extends Definition<never> | string>(
+  enqueue<D extends Definition | string>(
     definition: D,
     payload?: D extends string ? unknown : InputOf<D>,
     options?: EnqueueOptions,

@@ -17,6 +17,6 @@ export interface HandlerMetadata {
  * @param options what holds for its jobs unless call or definition say otherwise; checked when the app boots.
  */
 export const JobHandler = (
-  definition: Definition<never> | string,
+  definition: Definition | string,
   options: HandlerOptions = {},
 ): MethodDecorator => SetMetadata(JOB_HANDLER, { definition, options } as HandlerMetadata);

@@ -26,11 +26,20 @@ export function logEvents(events: Events, logger: Logger = new Logger("Jobs")): 
   });
 }
 
-function describe({ event: _, error, failures, attempts, attempt, ...job }: JobEvent): object {
-  return {
-    ...job,
-    ...(attempt === undefined ? {} : { run: attempt }),
-    ...(failures === undefined ? {} : { attempt: `${failures + 1}/${attempts}` }),
-    ...(error === undefined ? {} : { error: `${error.name}: ${error.message}` }),
-  };
+function describe(event: JobEvent): object {
+  const { id, kind, queue, attempt, failures, attempts, delayMs, durationMs, reason, error } =
+    event;
+  return Object.fromEntries(
+    Object.entries({
+      id,
+      kind,
+      queue,
+      run: attempt,
+      attempt: failures === undefined ? undefined : `${failures + 1}/${attempts}`,
+      delayMs,
+      durationMs,
+      reason,
+      error: error && `${error.name}: ${error.message}`,
+    }).filter(([, value]) => value !== undefined),
+  );
 }

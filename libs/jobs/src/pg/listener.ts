@@ -71,7 +71,10 @@ export class Listener {
       this.#again();
       return;
     }
-    if (this.#closed) return void (await client.end().catch(() => undefined));
+    if (this.#closed) {
+      await client.end().catch(() => undefined);
+      return;
+    }
     this.#client = client;
     this.#backoff = 100;
     client.on("notification", (word) => {

@@ -15,7 +15,7 @@ export async function insertTogether(store: Store, all: readonly Addressed[]): P
   try {
     await store.number(all.map((one) => one.job));
     const holders = await insertAll(store, parts);
-    const ids = new Array<string>(all.length);
+    const ids: string[] = Array.from({ length: all.length });
     places.forEach((part, p) => part.forEach((place, index) => (ids[place] = holders[p]![index]!)));
     return ids;
   } catch (error) {

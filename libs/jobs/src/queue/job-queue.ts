@@ -48,13 +48,13 @@ export class JobQueue {
    * @throws DatabaseUnavailableError, SchemaNotReadyError, KeyLockedError: no job was created.
    * @throws EnqueueOutcomeUnknownError when the connection was lost while committing and stays lost.
    */
-  async enqueue<D extends Definition<never> | string>(
+  async enqueue<D extends Definition | string>(
     definition: D,
     payload?: D extends string ? unknown : InputOf<D>,
     options?: EnqueueOptions,
   ): Promise<Enqueued> {
     const addressed = await this.#checked(() =>
-      address(this.store, this.payloadLimit, definition as Definition | string, payload, options),
+      address(this.store, this.payloadLimit, definition, payload, options),
     );
     const { queueId, job } = addressed;
     const [holder] = await this.#coalescer(queueId, job.key !== null).add([job]);
@@ -62,12 +62,12 @@ export class JobQueue {
   }
 
   /** Enqueues jobs of one kind, all or none; answers in input order. `error.index` names a bad item. */
-  async enqueueMany<D extends Definition<never> | string>(
+  async enqueueMany<D extends Definition | string>(
     definition: D,
     items: readonly (D extends string ? unknown : Item<InputOf<D>>)[],
     shared?: EnqueueOptions,
   ): Promise<Enqueued[]> {
-    const all = await this.#checkedMany(definition as Definition | string, items, shared);
+    const all = await this.#checkedMany(definition, items, shared);
     if (all.length === 0) return [];
     const [{ queueId }] = all as [Addressed];
     const small = all.length <= 2_000 && all.every((one) => one.queueId === queueId);
@@ -87,23 +87,13 @@ export class JobQueue {
     return {
       enqueue: async (definition, payload, options) => {
         const one = await this.#checked(() =>
-          address(
-            this.store,
-            this.payloadLimit,
-            definition as Definition | string,
-            payload,
-            options,
-          ),
+          address(this.store, this.payloadLimit, definition, payload, options),
         );
         const [answer] = await this.#within(tx, runner, [one]);
         return answer!;
       },
       enqueueMany: async (definition, items, shared) =>
-        await this.#within(
-          tx,
-          runner,
-          await this.#checkedMany(definition as Definition | string, items, shared),
-        ),
+        await this.#within(tx, runner, await this.#checkedMany(definition, items, shared)),
     };
   }
 
@@ -153,7 +143,7 @@ export class JobQueue {
     all: readonly Addressed[],
   ): Promise<Enqueued[]> {
     await this.#checked(() => this.store.number(all.map((one) => one.job)));
-    const answers = new Array<Enqueued>(all.length);
+    const answers: Enqueued[] = Array.from({ length: all.length });
     for (const queueId of new Set(all.map((one) => one.queueId))) {
       const places = all.flatMap((one, index) => (one.queueId === queueId ? [index] : []));
       const holders = await insertJobs(runner, {

@@ -95,8 +95,7 @@ export class Store implements Runner {
     if (!resolving) {
       resolving = this.guard(() => this.#makeLane(key, queue, kind, priority));
       this.#resolving.set(key, resolving);
-      const done = () => void this.#resolving.delete(key);
-      resolving.then(done, done);
+      void resolving.catch(() => undefined).finally(() => this.#resolving.delete(key));
     }
     return await resolving;
   }

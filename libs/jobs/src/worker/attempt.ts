@@ -83,11 +83,11 @@ export class Attempt implements JobContext {
   }
 
   async enqueue(
-    definition: Definition<never> | string,
+    definition: Definition | string,
     payload?: unknown,
     options?: EnqueueOptions,
   ): Promise<{ id: string; deduplicated: boolean }> {
-    return await this.ports.enqueue(this, definition as Definition | string, payload, options);
+    return await this.ports.enqueue(this, definition, payload, options);
   }
 
   /** The first reason stays. */

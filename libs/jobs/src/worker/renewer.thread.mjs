@@ -155,17 +155,20 @@ async function turn() {
       backoff = Math.min(backoff * 2, 2_000);
     }
   }
-  if (!stopping) setTimeout(turn, wait);
+  if (!stopping) setTimeout(() => void turn(), wait);
 }
 
-parentPort.on("message", async (message) => {
-  if (!message.stop) return;
+async function stop() {
   stopping = true;
   await Promise.race([
     client?.end().catch(() => {}),
     new Promise((resolve) => setTimeout(resolve, 500)),
   ]);
   process.exit(0);
+}
+
+parentPort.on("message", (message) => {
+  if (message.stop) void stop();
 });
 
 void turn();

@@ -94,8 +94,8 @@ export class Worker {
       ports.handlers.map((handler) => [handler.definition.kind, new HandlerSlots(handler)]),
     );
     this.#slots = new Slots(ports.events, {
-      logger: ports.logger,
-      enqueue: ports.enqueue,
+      logger: (attempt) => ports.logger(attempt),
+      enqueue: (attempt, ...call) => ports.enqueue(attempt, ...call),
       moved: (queue) => this.#moved(queue),
       dueAgain: (queue, ms) => this.#dueIn(queue, ms),
       warn: (message, params) => ports.log("warn", message, params),

@@ -93,7 +93,7 @@ export async function enqueueKeyed(
   queueId: number,
   batch: readonly NewJob[],
 ): Promise<string[]> {
-  const ids = new Array<string>(batch.length);
+  const ids: string[] = Array.from({ length: batch.length });
   let open = batch.map((job, index) => ({ job, index }));
   while (open.length > 0) {
     open.sort(
