@@ -121,7 +121,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         events,
         handlers,
         chore: (name) =>
-          runChore(store, name).catch((error: Error) =>
+          void runChore(store, name).catch((error: Error) =>
             this.#logger.warn("A chore failed", { chore: name, cause: error.message }),
           ),
         log: (level, message, params) => this.#logger[level](message, params ?? {}),
@@ -159,6 +159,13 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
           attempts: policy.attempts,
         });
       }
+    }
+    // Claims, settles, renewals, hints to others, and hints from others.
+    const needed = this.root.notify ? 5 : 4;
+    if (this.root.connections < needed) {
+      problems.push(
+        `connections: expected at least ${needed} for a worker, found ${this.root.connections}`,
+      );
     }
     if (problems.length > 0) throw new OptionsError("job handlers", problems);
     if (handlers.length === 0)

@@ -41,7 +41,8 @@ export async function serveHealth(
     !draining &&
     workers.every(
       ({ worker }) =>
-        worker?.state === "working" && monotonic() - worker.lookedAt < PROOF_MS + worker.pollMs * 2,
+        worker?.state === "working" &&
+        monotonic() - worker.answeredAt < PROOF_MS + worker.settings.pollMs * 2,
     );
   const server = createServer((request, response) => {
     const path = new URL(request.url ?? "/", "http://localhost").pathname;

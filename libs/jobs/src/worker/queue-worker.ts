@@ -18,6 +18,8 @@ export interface QueueSettings {
 export interface ClaimAsk {
   lanes: LaneRequest[];
   room: number;
+  /** It is for a quarantined job: the cursor learns nothing of it. */
+  suspect?: true;
 }
 
 export class QueueWorker {
@@ -27,6 +29,8 @@ export class QueueWorker {
   /** There may be something to claim. */
   wanted = true;
   claiming = false;
+  /** The last claim brought all that it had room for. */
+  lastWasFull = false;
   #lanes: ServedLane[] = [];
   readonly #byLane = new Map<number, ServedLane>();
   #turn = 0;
@@ -80,6 +84,16 @@ export class QueueWorker {
     return open.length === 0 ? undefined : { room, lanes: this.cursor.requests(open, now) };
   }
 
+  /** What a claim has brought: the cursor goes on, and a full one says that there may be more. */
+  learn(ask: ClaimAsk, claims: readonly Claim[], costMs: number, now: number): void {
+    const perLane = new Map<number, number>();
+    for (const { lane } of claims) perLane.set(lane, (perLane.get(lane) ?? 0) + 1);
+    this.lastWasFull =
+      claims.length >= ask.room ||
+      ask.lanes.some(({ lane, room }) => (perLane.get(lane) ?? 0) >= room);
+    if (!ask.suspect) this.cursor.learn(claims, this.lastWasFull, costMs, now);
+  }
+
   /** The quarantined jobs of these lanes, one of them. */
   askSuspect(): ClaimAsk {
     const lanes = this.#lanes.map(({ lane }) => ({
@@ -89,7 +103,7 @@ export class QueueWorker {
       backMs: 0,
       room: 1,
     }));
-    return { room: 1, lanes };
+    return { room: 1, lanes, suspect: true };
   }
 
   take(attempt: Attempt): void {

@@ -39,14 +39,21 @@ export class Slots implements SettleListener {
   readonly #bodies = new Set<Attempt>();
   readonly #timeouts = new Deadlines<Attempt>((attempt) => this.#timedOut(attempt));
   readonly #overruns = new Deadlines<Attempt>((attempt) => this.#overran(attempt));
-  settler!: Settler;
-  lease!: Lease;
+  #settler!: Settler;
+  #lease!: Lease;
 
   constructor(
     private readonly events: Events,
     private readonly hooks: SlotsHooks,
   ) {}
 
+  /** Where settlements and leases go; both exist only once the worker has started. */
+  begin(settler: Settler, lease: Lease): void {
+    this.#settler = settler;
+    this.#lease = lease;
+  }
+
+  /** Claims that wait, run or are being settled. */
   get held(): number {
     return this.#held.size;
   }
@@ -61,7 +68,7 @@ export class Slots implements SettleListener {
     const attempt = new Attempt(claim, handler, queue.settings.name, this.hooks);
     const known = this.#held.get(attempt.id);
     if (known) return this.#adopt(known.attempt, claim, since);
-    attempt.slot = this.lease.held.hold(claim, since);
+    attempt.slot = this.#lease.held.hold(claim, since);
     this.#bySlot[attempt.slot] = attempt;
     this.#held.set(attempt.id, { attempt, queue });
     queue.take(attempt);
@@ -172,12 +179,12 @@ export class Slots implements SettleListener {
     attempt.claim = { ...claim, lane: attempt.claim.lane };
     const until =
       attempt.phase === "waiting" ? 0 : monotonic() + attempt.timeoutMs + RENEW_BEYOND_MS;
-    this.lease.held.adopt(attempt.slot, claim, until, since);
+    this.#lease.held.adopt(attempt.slot, claim, until, since);
   }
 
   #start(queue: QueueWorker, attempt: Attempt): void {
     const now = monotonic();
-    if (now - this.lease.held.renewedAt(attempt.slot) > this.lease.ms) {
+    if (now - this.#lease.held.renewedAt(attempt.slot) > this.#lease.ms) {
       // Frozen or cut off for longer than the lease: somebody else may have it by now.
       queue.ended(attempt);
       return this.lost(attempt);
@@ -185,7 +192,7 @@ export class Slots implements SettleListener {
     attempt.phase = "running";
     attempt.startedAt = now;
     this.#bodies.add(attempt);
-    this.lease.held.start(attempt.slot, now + attempt.timeoutMs + RENEW_BEYOND_MS);
+    this.#lease.held.start(attempt.slot, now + attempt.timeoutMs + RENEW_BEYOND_MS);
     this.#timeouts.add(attempt, attempt.timeoutMs);
     if (this.events.heard("started")) this.#tell("started", attempt);
     void attempt.run().then((result) => this.#ended(queue, attempt, result));
@@ -214,7 +221,7 @@ export class Slots implements SettleListener {
 
   #end(attempt: Attempt, settlement: Settlement): void {
     attempt.phase = "ended";
-    this.settler.add(attempt, settlement);
+    this.#settler.add(attempt, settlement);
   }
 
   #over(attempt: Attempt): QueueWorker | undefined {
@@ -223,7 +230,7 @@ export class Slots implements SettleListener {
     attempt.phase = "over";
     this.#held.delete(attempt.id);
     this.#bySlot[attempt.slot] = undefined;
-    this.lease.held.release(attempt.slot);
+    this.#lease.held.release(attempt.slot);
     known.queue.over(attempt);
     return known.queue;
   }
