@@ -1,0 +1,127 @@
+import { Injectable, Scope } from "@nestjs/common";
+import { DiscoveryService, MetadataScanner, ModulesContainer } from "@nestjs/core";
+import { OptionsError } from "../job/errors.js";
+import { resolve } from "../job/definition.js";
+import { type ParsedDefaults, resolvePolicy } from "../job/defaults.js";
+import { parseHandlerOptions } from "../job/handler-options.js";
+import type { Handler } from "./handler.js";
+import { type HandlerMetadata, JOB_HANDLER } from "./job-handler.decorator.js";
+
+type Wrapper = ReturnType<DiscoveryService["getProviders"]>[number];
+type NestModule = NonNullable<Wrapper["host"]>;
+
+/** What is asked of a method's decorators by Nest, and not run by us yet. */
+const ENHANCERS = {
+  __guards__: "@UseGuards",
+  __interceptors__: "@UseInterceptors",
+  __pipes__: "@UsePipes",
+  __exceptionFilters__: "@UseFilters",
+};
+
+/** Finds the methods with `@JobHandler()`; whatever is wrong with them is one error at boot. */
+@Injectable()
+export class HandlerExplorer {
+  constructor(
+    private readonly discovery: DiscoveryService,
+    private readonly scanner: MetadataScanner,
+    private readonly modules: ModulesContainer,
+  ) {}
+
+  /**
+   * The handlers in `root` and what it imports.
+   * @param workers the module classes whose imports may have handlers; one that none of them imports is an error,
+   * because its module, and what it needs, would be destroyed before the worker has drained.
+   */
+  explore(root: object, workers: readonly object[], defaults: ParsedDefaults): Handler[] {
+    const problems: string[] = [];
+    const mine = this.#reachable((module) => module.instance === root);
+    const anybodys = this.#reachable((module) => workers.includes(module.metatype));
+    const handlers = new Map<string, Handler>();
+    for (const wrapper of [...this.discovery.getProviders(), ...this.discovery.getControllers()]) {
+      for (const [method, metadata] of this.#marked(wrapper)) {
+        const name = `${wrapper.name}.${method}`;
+        if (!wrapper.host || !anybodys.has(wrapper.host)) {
+          problems.push(
+            `${name}: its module ${wrapper.host?.name ?? "?"} is not imported by the worker; add it to forWorker({ imports: [${wrapper.host?.name ?? "…"}] })`,
+          );
+        } else if (mine.has(wrapper.host)) {
+          this.#add(handlers, problems, wrapper, method, name, metadata, defaults);
+        }
+      }
+    }
+    if (problems.length > 0) throw new OptionsError("job handlers", problems);
+    return [...handlers.values()];
+  }
+
+  #add(
+    handlers: Map<string, Handler>,
+    problems: string[],
+    wrapper: Wrapper,
+    method: string,
+    name: string,
+    metadata: HandlerMetadata,
+    defaults: ParsedDefaults,
+  ): void {
+    try {
+      const definition = resolve(metadata.definition);
+      const { concurrency, ...own } = parseHandlerOptions(
+        metadata.options,
+        `@JobHandler on ${name}`,
+      );
+      const other = handlers.get(definition.kind);
+      if (other)
+        problems.push(
+          `${name}: "${definition.kind}" has a handler already, ${other.name}; a kind has one`,
+        );
+      if (wrapper.scope === Scope.TRANSIENT || !wrapper.isDependencyTreeStatic()) {
+        problems.push(
+          `${name}: its provider is request-scoped or transient; handlers live as long as the app`,
+        );
+      }
+      const instance = wrapper.instance as Record<
+        string,
+        (payload: unknown, job: unknown) => unknown
+      >;
+      const enhancers = Object.entries(ENHANCERS).filter(([key]) =>
+        Reflect.hasMetadata(key, instance[method]!),
+      );
+      for (const [, decorator] of enhancers)
+        problems.push(
+          `${name}: ${decorator} is not run on job handlers; do its work in the method`,
+        );
+      handlers.set(definition.kind, {
+        definition,
+        concurrency,
+        policy: resolvePolicy(definition, own, defaults),
+        run: (payload, job) => instance[method]!(payload, job),
+        name,
+      });
+    } catch (error) {
+      if (!(error instanceof OptionsError)) throw error;
+      problems.push(...error.problems.map((problem) => `${name}: ${problem}`));
+    }
+  }
+
+  /** Methods with our mark. Getters are never touched; an alias would be the same provider a second time. */
+  #marked(wrapper: Wrapper): [string, HandlerMetadata][] {
+    if (wrapper.isAlias || wrapper.isNotMetatype === undefined) return [];
+    const prototype: object | undefined =
+      (wrapper.metatype as { prototype?: object } | null)?.prototype ??
+      (wrapper.instance ? Object.getPrototypeOf(wrapper.instance) : undefined);
+    if (!prototype) return [];
+    return this.scanner.getAllMethodNames(prototype).flatMap((method) => {
+      const metadata = Reflect.getMetadata(
+        JOB_HANDLER,
+        (prototype as Record<string, object>)[method]!,
+      ) as HandlerMetadata | undefined;
+      return metadata ? [[method, metadata] as [string, HandlerMetadata]] : [];
+    });
+  }
+
+  /** The modules that satisfy `isRoot`, and all that they import, at any depth. */
+  #reachable(isRoot: (module: NestModule) => boolean): Set<NestModule> {
+    const found = new Set<NestModule>([...this.modules.values()].filter(isRoot));
+    for (const module of found) for (const imported of module.imports) found.add(imported);
+    return found;
+  }
+}

@@ -1,0 +1,16 @@
+import type { Definition } from "../job/definition.js";
+import type { JobPolicy } from "../job/defaults.js";
+import type { JobContext } from "./job-context.js";
+
+/** User code for one kind of job, with everything that decides how its jobs run. */
+export interface Handler {
+  readonly definition: Definition;
+  /** How many of its jobs run at once in this process; null: as many as the queue lets. */
+  readonly concurrency: number | null;
+  /** What holds where the row says nothing. */
+  readonly policy: JobPolicy;
+  /** Runs the user's method; may throw, may return a promise. */
+  readonly run: (payload: unknown, job: JobContext) => unknown;
+  /** Where it is, for messages: `ReminderJobs.send`. */
+  readonly name: string;
+}

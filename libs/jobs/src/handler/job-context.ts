@@ -1,0 +1,39 @@
+import type { Definition, InputOf } from "../job/definition.js";
+import type { EnqueueOptions } from "../job/enqueue-options.js";
+
+/** A logger whose lines carry the job they are about. */
+export interface JobLogger {
+  log(message: string, params?: object): void;
+  warn(message: string, params?: object): void;
+  error(message: string, params?: object): void;
+  debug(message: string, params?: object): void;
+}
+
+/** What a handler knows of the attempt that it runs, and what it may do in its name. */
+export interface JobContext {
+  readonly id: string;
+  readonly kind: string;
+  readonly queue: string;
+  /** The number of this run: grows with every claim, never falls; half of the fence. */
+  readonly attempt: number;
+  /** Runs that have failed or timed out before this one. */
+  readonly failures: number;
+  /** How many runs may fail, the first included. */
+  readonly attempts: number;
+  /** Whether a failure of this run is the last: then the job is dead. */
+  readonly isLast: boolean;
+  /** Aborts at the timeout, at the end of the grace period, and when the lease is lost. */
+  readonly signal: AbortSignal;
+  /** The same over all attempts of the job: hand it to services that know idempotency keys. */
+  readonly idempotencyKey: string;
+  readonly logger: JobLogger;
+  /**
+   * Enqueues a job at once, in the name of this attempt.
+   * @throws LeaseLostError when the attempt is not the current one any more: nothing was created.
+   */
+  enqueue<D extends Definition | string>(
+    definition: D,
+    payload?: D extends string ? unknown : InputOf<D>,
+    options?: EnqueueOptions,
+  ): Promise<{ id: string; deduplicated: boolean }>;
+}

@@ -1,0 +1,22 @@
+import { SetMetadata } from "@nestjs/common";
+import type { Definition } from "../job/definition.js";
+import type { HandlerOptions } from "../job/handler-options.js";
+
+// A fixed key: DiscoveryService.createDecorator() makes a random one for each copy of the package.
+export const JOB_HANDLER = "nestjs-pg-jobs:handler";
+
+export interface HandlerMetadata {
+  definition: Definition | string;
+  options: HandlerOptions;
+}
+
+/**
+ * Makes a provider's method the handler of a kind of job: it gets the payload and the {@link JobContext}.
+ * Its return value is stored as the result; an error is a failure; `snooze`, `skip` and `bury` may be returned or thrown.
+ * @param definition what `defineJob` made, or the kind alone.
+ * @param options what holds for its jobs unless call or definition say otherwise; checked when the app boots.
+ */
+export const JobHandler = (
+  definition: Definition | string,
+  options: HandlerOptions = {},
+): MethodDecorator => SetMetadata(JOB_HANDLER, { definition, options } as HandlerMetadata);

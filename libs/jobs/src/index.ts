@@ -1,0 +1,54 @@
+export { JobsModule } from "./jobs.module.js";
+export {
+  type HandlerOptions,
+  type JobsOptions,
+  type QueueOptions,
+  type WorkerOptions,
+  type ConnectionOptions,
+} from "./jobs.options.js";
+export { runWorker, type RunWorkerOptions, type RunningWorker } from "./run-worker.js";
+export { JobQueue, type Enqueued, type TransactionalQueue } from "./queue/job-queue.js";
+export type { Item } from "./queue/call.js";
+export type { TransactionLike } from "./queue/transaction.js";
+export { JobInspector } from "./queue/job-inspector.js";
+export { JobHandler } from "./handler/job-handler.decorator.js";
+export type { JobContext, JobLogger } from "./handler/job-context.js";
+export {
+  defineJob,
+  type Definition,
+  type DefinitionOptions,
+  type ErrorClass,
+  type InputOf,
+  type JobDefaults,
+  type PayloadOf,
+  type ResultOf,
+} from "./job/definition.js";
+export { exponential, fixed, linear, steps, type Backoff } from "./job/backoff.js";
+export type { Duration } from "./job/duration.js";
+export type { EnqueueOptions } from "./job/enqueue-options.js";
+export { bury, skip, snooze, Verdict } from "./job/verdict.js";
+export { JOB_EVENTS, type JobEvent, type JobEventName } from "./job/event.js";
+export type { ErrorReport } from "./job/error-report.js";
+export { JOB_STATES, type JobState } from "./job/state.js";
+export type { StandardSchemaV1 } from "./job/standard-schema.js";
+export { Events } from "./observe/events.js";
+export type { AttemptError, JobView } from "./store/reads/job.js";
+export type { KindCounts, QueueHealth } from "./store/reads/stats.js";
+export type { RequeueAnswer } from "./store/transitions/requeue.js";
+export {
+  BadJobIdError,
+  DatabaseUnavailableError,
+  ERROR_CODES,
+  EnqueueOutcomeUnknownError,
+  JobTimeoutError,
+  JobsError,
+  KeyLockedError,
+  LeaseLostError,
+  NotJsonError,
+  OptionsError,
+  PayloadInvalidError,
+  PayloadTooLargeError,
+  SchemaNotReadyError,
+  ShutdownError,
+  type ErrorCode,
+} from "./job/errors.js";

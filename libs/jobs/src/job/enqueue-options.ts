@@ -1,0 +1,82 @@
+import { types } from "node:util";
+import type { Definition } from "./definition.js";
+import type { Duration } from "./duration.js";
+import { OptionsCheck } from "./options-check.js";
+
+/** The options of one `enqueue`; they win over the definition's. */
+export interface EnqueueOptions {
+  /** The wait before it may run; 0 is at once; excludes `at`. */
+  delay?: Duration;
+  /** When it may run, in the years 1970..9999; excludes `delay`. */
+  at?: Date;
+  /** Higher runs first; -100..100, default the definition's. */
+  priority?: number;
+  /** The queue to wait in; default the definition's. */
+  queue?: string;
+  /** How many runs may fail or time out; 1..1000, default the definition's. */
+  attempts?: number;
+  /** The longest an attempt may run; default the definition's. */
+  timeout?: Duration;
+  /** Unique per queue and kind while queued or running, 1..512 characters; absent: no dedupe. */
+  key?: string;
+}
+
+/** {@link EnqueueOptions} over those of the definition; null attempts and timeout: neither says. */
+export interface ParsedEnqueueOptions {
+  readonly queue: string;
+  readonly priority: number;
+  readonly attempts: number | null;
+  readonly timeoutMs: number | null;
+  /** 0 when due at once, or at `at`. */
+  readonly delayMs: number;
+  readonly at: Date | null;
+  readonly key: string | null;
+}
+
+const KEYS = ["delay", "at", "priority", "queue", "attempts", "timeout", "key"];
+const KEY = /^[^\0\p{Cs}]{1,512}$/u;
+const LAST_MS = Date.UTC(10_000, 0) - 1;
+
+/** Checks the options of one `enqueue`. @throws OptionsError with all problems. */
+export function parseEnqueueOptions(
+  definition: Definition,
+  options?: EnqueueOptions,
+): ParsedEnqueueOptions {
+  const { queue, priority, attempts, timeoutMs } = definition;
+  if (options === undefined) {
+    return { queue, priority, attempts, timeoutMs, delayMs: 0, at: null, key: null };
+  }
+  const check = new OptionsCheck(`options of enqueue "${definition.kind}"`);
+  const given = check.object("", options, KEYS) ? options : ({} as Record<string, unknown>);
+  if (given.delay !== undefined && given.at !== undefined) {
+    check.add("delay, at: expected at most one of the two, found both");
+  }
+  const parsed = {
+    queue: check.name("queue", given.queue) ?? queue,
+    priority: check.integer("priority", given.priority, -100, 100) ?? priority,
+    attempts: check.integer("attempts", given.attempts, 1, 1000) ?? attempts,
+    timeoutMs: check.duration("timeout", given.timeout) ?? timeoutMs,
+    delayMs: check.duration("delay", given.delay, 0) ?? 0,
+    at: parseAt(check, given.at),
+    key: parseKey(check, given.key),
+  };
+  check.done();
+  return parsed;
+}
+
+function parseAt(check: OptionsCheck, value: unknown): Date | null {
+  if (value === undefined) return null;
+  const ms = types.isDate(value) ? value.getTime() : Number.NaN;
+  // a copy: the caller may change his before it is sent
+  if (ms >= 0 && ms <= LAST_MS) return new Date(ms);
+  check.expected("at", "a valid Date in the years 1970..9999", value);
+  return null;
+}
+
+function parseKey(check: OptionsCheck, value: unknown): string | null {
+  if (value === undefined) return null;
+  if (typeof value === "string" && value.length <= 1024 && KEY.test(value)) return value;
+  const found = typeof value === "string" ? `${value.length} characters` : typeof value;
+  check.add(`key: expected 1..512 well-formed characters without NUL, found ${found}`);
+  return null;
+}

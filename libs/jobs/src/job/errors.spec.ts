@@ -1,0 +1,42 @@
+import * as errors from "./errors.js";
+
+const all: errors.JobsError[] = [
+  new errors.OptionsError("options", ["a: bad", "b: worse"]),
+  new errors.NotJsonError("payload.a", "a Date"),
+  new errors.PayloadTooLargeError("k", 10, 5),
+  new errors.PayloadInvalidError("k", [{ path: "payload.id", message: "received 'secret'" }]),
+  new errors.BadJobIdError('"x"'),
+  new errors.SchemaNotReadyError("jobs", null, 3),
+  new errors.DatabaseUnavailableError({ cause: new Error("ECONNREFUSED") }),
+  new errors.EnqueueOutcomeUnknownError(["1-1", "1-2", "1-3", "1-4"]),
+  new errors.KeyLockedError("k"),
+  new errors.LeaseLostError("1-1", 2),
+  new errors.JobTimeoutError(500),
+  new errors.ShutdownError(),
+];
+
+describe("errors", () => {
+  it("have one class for each code, named in the stack", () => {
+    expect(all.map((error) => error.code)).toEqual(Object.keys(errors.ERROR_CODES));
+    for (const error of all) {
+      expect(error.name).toBe(error.constructor.name);
+      expect(error.stack?.startsWith(`${error.name}: `)).toBe(true);
+      expect("index" in error).toBe(false);
+    }
+  });
+
+  it("list every problem", () => {
+    expect(all[0]!.message).toBe("Invalid options:\n  - a: bad\n  - b: worse");
+  });
+
+  it("keep what schemas say out of messages and logs", () => {
+    const error = all[3] as errors.PayloadInvalidError;
+    expect(error.message).toContain("payload.id");
+    expect(error.message + JSON.stringify(error)).not.toContain("secret");
+    expect(error.issues[0]!.message).toContain("secret");
+  });
+
+  it("say which item of enqueueMany raised them", () => {
+    expect(errors.atIndex(all[2]!, 0)).toMatchObject({ index: 0, code: "PAYLOAD_TOO_LARGE" });
+  });
+});

@@ -1,0 +1,272 @@
+/**
+ * Every error this package throws, and the one table of their codes.
+ * Messages say what was expected, what was found and what to do. They never hold payload values or
+ * credentials: they end up in logs, in `last_error` and on dashboards.
+ */
+
+/** What each `error.code` means; codes are stable, messages are not. */
+export const ERROR_CODES = Object.freeze({
+  OPTIONS_INVALID: "an option is unknown or has a bad value",
+  PAYLOAD_NOT_JSON: "the payload holds something JSON cannot carry",
+  PAYLOAD_TOO_LARGE: "the payload is longer than `payloadLimit`",
+  PAYLOAD_INVALID: "the payload does not fit the schema of its definition",
+  JOB_ID_INVALID: "the text is not a job id",
+  SCHEMA_NOT_READY: "the database schema is missing or older than this version needs",
+  DATABASE_UNAVAILABLE: "the database did not answer; no job was created",
+  ENQUEUE_OUTCOME_UNKNOWN: "the connection was lost while committing; the jobs may exist",
+  KEY_LOCKED: "another open transaction holds the same key",
+  LEASE_LOST: "the attempt is no longer the current one of its job",
+  TIMEOUT: "the attempt ran longer than its timeout",
+  SHUTDOWN: "the worker is draining and the grace period is over",
+});
+
+/** The codes of {@link ERROR_CODES}. */
+export type ErrorCode = keyof typeof ERROR_CODES;
+
+/** The base of every error of this package; `code` is stable and made for `switch`. */
+export class JobsError extends Error {
+  readonly code: ErrorCode;
+  /** The position of the item in `enqueueMany` that raised it; absent for every other call. */
+  declare index?: number;
+
+  static {
+    named(this, "JobsError");
+  }
+
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** Unknown option keys and bad option values, all of one call at once. */
+export class OptionsError extends JobsError {
+  /** One sentence a problem, in the order of the options. */
+  readonly problems: readonly string[];
+
+  static {
+    named(this, "OptionsError");
+  }
+
+  constructor(subject: string, problems: readonly string[]) {
+    super("OPTIONS_INVALID", `Invalid ${subject}:${problems.map((p) => `\n  - ${p}`).join("")}`);
+    this.problems = Object.freeze([...problems]);
+  }
+}
+
+/** A payload that JSON cannot carry; the message says where and what to send instead. */
+export class NotJsonError extends JobsError {
+  /** Where it was found, e.g. `payload.items[3].at`. */
+  readonly path: string;
+
+  static {
+    named(this, "NotJsonError");
+  }
+
+  constructor(path: string, found: string, advice = "Send plain JSON data instead.") {
+    super("PAYLOAD_NOT_JSON", `Expected JSON at ${path}, found ${found}. ${advice}`);
+    this.path = path;
+  }
+}
+
+/** A payload whose JSON text is longer than `payloadLimit`. */
+export class PayloadTooLargeError extends JobsError {
+  static {
+    named(this, "PayloadTooLargeError");
+  }
+
+  constructor(
+    kind: string,
+    /** The length found, in bytes of UTF-8. */
+    readonly bytes: number,
+    /** The length allowed, in bytes of UTF-8. */
+    readonly limit: number,
+  ) {
+    super(
+      "PAYLOAD_TOO_LARGE",
+      `Expected a payload of "${kind}" of at most ${limit} bytes, found ${bytes}. ` +
+        `Store the data elsewhere and send a reference, or raise payloadLimit.`,
+    );
+  }
+}
+
+/** One complaint of a schema. */
+export interface PayloadIssue {
+  /** Where, e.g. `payload.items[3].at`. */
+  readonly path: string;
+  /** The words of the schema library; may quote the payload, so keep it out of logs. */
+  readonly message: string;
+}
+
+/** A payload that does not fit the schema of its definition; the message names the paths only. */
+export class PayloadInvalidError extends JobsError {
+  /** What the schema said; not enumerable, because schema libraries quote the payload. */
+  declare readonly issues: readonly PayloadIssue[];
+
+  static {
+    named(this, "PayloadInvalidError");
+  }
+
+  constructor(kind: string, issues: readonly PayloadIssue[]) {
+    const paths = [...new Set(issues.map((issue) => issue.path))];
+    const more = paths.length > 10 ? ` and ${paths.length - 10} more` : "";
+    super(
+      "PAYLOAD_INVALID",
+      `Expected a payload that fits the schema of "${kind}", found problems at ` +
+        `${paths.slice(0, 10).join(", ")}${more}. See error.issues for what the schema says.`,
+    );
+    Object.defineProperty(this, "issues", { value: Object.freeze([...issues]) });
+  }
+}
+
+/** A text that is not a job id. */
+export class BadJobIdError extends JobsError {
+  static {
+    named(this, "BadJobIdError");
+  }
+
+  constructor(found: string) {
+    super(
+      "JOB_ID_INVALID",
+      `Expected a job id such as "7-1048577", found ${found}. Use the id that enqueue returned.`,
+    );
+  }
+}
+
+/** The database schema is missing or older than this version of the package needs. */
+export class SchemaNotReadyError extends JobsError {
+  static {
+    named(this, "SchemaNotReadyError");
+  }
+
+  constructor(
+    /** The name of the schema. */
+    readonly schema: string,
+    /** The version found; null when the schema is missing. */
+    readonly found: number | null,
+    /** The lowest version that serves. */
+    readonly needed: number,
+  ) {
+    super(
+      "SCHEMA_NOT_READY",
+      `Expected schema "${schema}" at version ${needed} or newer, found ` +
+        `${found === null ? "none" : `version ${found}`}. ` +
+        `Run "pg-jobs migrate", or set migrate: 'on-start'.`,
+    );
+  }
+}
+
+/** The database did not answer; no job was created, the call may simply be repeated. */
+export class DatabaseUnavailableError extends JobsError {
+  static {
+    named(this, "DatabaseUnavailableError");
+  }
+
+  constructor(options?: ErrorOptions) {
+    super(
+      "DATABASE_UNAVAILABLE",
+      "Expected an answer of the database, found none. No job was created; repeat the call.",
+      options,
+    );
+  }
+}
+
+/** The connection was lost while committing: the jobs may or may not exist. */
+export class EnqueueOutcomeUnknownError extends JobsError {
+  /** The ids of the jobs in input order; `jobs.get(id)` tells whether they exist. */
+  readonly ids: readonly string[];
+
+  static {
+    named(this, "EnqueueOutcomeUnknownError");
+  }
+
+  constructor(ids: readonly string[], options?: ErrorOptions) {
+    const shown = ids.slice(0, 3).join(", ") + (ids.length > 3 ? ", …" : "");
+    super(
+      "ENQUEUE_OUTCOME_UNKNOWN",
+      `Expected the commit of ${ids.length} job(s) (${shown}) to be confirmed, found the ` +
+        `connection lost. Ask jobs.get(id) for each of error.ids, or repeat with the same key.`,
+      options,
+    );
+    this.ids = Object.freeze([...ids]);
+  }
+}
+
+/** Another open transaction has enqueued a job with the same key and has not ended yet. */
+export class KeyLockedError extends JobsError {
+  static {
+    named(this, "KeyLockedError");
+  }
+
+  constructor(kind: string, options?: ErrorOptions) {
+    super(
+      "KEY_LOCKED",
+      `Expected the key of this job of kind "${kind}" to be free, found another open transaction ` +
+        `holding it. No job was created; end that transaction sooner, or repeat the call.`,
+      options,
+    );
+  }
+}
+
+/** The attempt is no longer the current one: what it tried to write was refused. */
+export class LeaseLostError extends JobsError {
+  static {
+    named(this, "LeaseLostError");
+  }
+
+  constructor(
+    /** The id of the job. */
+    readonly id: string,
+    /** The number of the attempt that was refused. */
+    readonly attempt: number,
+  ) {
+    super(
+      "LEASE_LOST",
+      `Expected attempt ${attempt} to be the current one of job ${id}, found that it is not any ` +
+        `more. Nothing was written; stop working on it.`,
+    );
+  }
+}
+
+/** The attempt ran longer than its timeout; counts as a failure, may stand in retryOn and buryOn. */
+export class JobTimeoutError extends JobsError {
+  static {
+    named(this, "JobTimeoutError");
+  }
+
+  constructor(
+    /** The timeout of the attempt, in ms. */
+    readonly timeoutMs: number,
+  ) {
+    super(
+      "TIMEOUT",
+      `Expected the handler to end within ${timeoutMs} ms, found it still running. ` +
+        `Pass job.signal to what it waits for, or raise the timeout.`,
+    );
+  }
+}
+
+/** The abort reason of `job.signal` when a draining worker has run out of grace; costs no attempt. */
+export class ShutdownError extends JobsError {
+  static {
+    named(this, "ShutdownError");
+  }
+
+  constructor() {
+    super("SHUTDOWN", "The worker is shutting down; this job is handed back to the queue.");
+  }
+}
+
+/** Marks an error as raised by item `index` (from 0) of `enqueueMany`; returns the same error. */
+export function atIndex<E extends Error>(error: E, index: number): E & { index: number } {
+  return Object.assign(error, { index });
+}
+
+// on the prototype: set per instance, it would come too late for the first line of the stack
+function named(ctor: { prototype: object }, name: string): void {
+  Object.defineProperty(ctor.prototype, "name", {
+    value: name,
+    configurable: true,
+    writable: true,
+  });
+}

@@ -1,0 +1,166 @@
+import { types } from "node:util";
+import { NotJsonError } from "./errors.js";
+import { pathText } from "./json-path.js";
+
+/** The deepest nesting of arrays and objects that is stored. */
+export const MAX_JSON_DEPTH = 100;
+
+// a value that refers to one array many times can be small in memory and endless as text
+const MAX_NODES = 10_000_000;
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+interface Fault {
+  readonly keys: PropertyKey[];
+  readonly found: string;
+  readonly advice?: string;
+}
+
+interface Walk {
+  nodes: number;
+  /** Also look into strings and keys; only when the text says that one of them is suspect. */
+  readonly strings: boolean;
+}
+
+/**
+ * The JSON text of a payload, as PostgreSQL's jsonb takes it; `undefined` is `{}`.
+ * Class instances count as their own enumerable properties, unless they are built-in (Date, Map …)
+ * or have a `toJSON`: the handler would get something else than was sent. `undefined` properties go.
+ * @param root begins the path in messages, default `payload`.
+ * @throws NotJsonError with the path of what JSON cannot carry.
+ */
+export function jsonText(value: unknown, root = "payload"): string {
+  if (value === undefined) return "{}";
+  let fault: Fault | undefined;
+  try {
+    fault = walk(value, 1, { nodes: 0, strings: false });
+    if (!fault) {
+      const text = JSON.stringify(value);
+      // escapes appear for NUL and lone surrogates, but also where a string spells a backslash
+      if (!text.includes("\\u0000") && !text.includes("\\ud")) return text;
+      fault = walk(value, 1, { nodes: 0, strings: true });
+      if (!fault) return text;
+    }
+  } catch (error) {
+    const found =
+      error instanceof RangeError ? "more than fits in a string" : "a getter or proxy that throws";
+    fault = { keys: [], found };
+  }
+  throw new NotJsonError(pathText(root, fault.keys.toReversed()), fault.found, fault.advice);
+}
+
+/** The JSON text of a result; null for `undefined`, and, with the problem told, for what JSON cannot carry. */
+export function storableResult(value: unknown): { text: string | null; problem?: string } {
+  if (value === undefined) return { text: null };
+  try {
+    return { text: jsonText(value, "result") };
+  } catch (error) {
+    return { text: null, problem: `${(error as Error).message} The result was not stored.` };
+  }
+}
+
+/** The text as PostgreSQL can store it: NUL and lone surrogates become U+FFFD, at most `max` characters (UTF-16). */
+export function safeText(text: string, max: number): string {
+  let safe = text;
+  if (text.length > max) {
+    const split = /[\uD800-\uDBFF]/.test(text[max - 2] ?? "");
+    safe = `${text.slice(0, split ? max - 2 : max - 1)}…`;
+  }
+  safe = safe.replaceAll("\0", "\uFFFD");
+  return LONE_SURROGATE.test(safe) ? safe.replace(/\p{Surrogate}/gu, "\uFFFD") : safe;
+}
+
+function walk(value: unknown, depth: number, state: Walk): Fault | undefined {
+  switch (typeof value) {
+    case "string":
+      return state.strings ? textFault(value, "a string") : undefined;
+    case "number":
+      return Number.isFinite(value) ? undefined : { keys: [], found: String(value) };
+    case "boolean":
+      return undefined;
+    case "object":
+      if (value === null) return undefined;
+      if (depth > MAX_JSON_DEPTH) {
+        return {
+          keys: [],
+          found: `a nesting deeper than ${MAX_JSON_DEPTH}, or a circular reference`,
+        };
+      }
+      return Array.isArray(value)
+        ? walkArray(value, depth, state)
+        : walkObject(value as Record<string, unknown>, depth, state);
+    case "undefined":
+      return { keys: [], found: "undefined or a hole in an array", advice: "Send null instead." };
+    case "bigint":
+      return { keys: [], found: "a BigInt", advice: "Send it as a string instead." };
+    default:
+      return { keys: [], found: `a ${typeof value}` };
+  }
+}
+
+function walkArray(array: readonly unknown[], depth: number, state: Walk): Fault | undefined {
+  if (typeof (array as { toJSON?: unknown }).toJSON === "function") return toJsonFault();
+  if ((state.nodes += array.length) > MAX_NODES) return tooManyFault();
+  for (let i = 0; i < array.length; i++) {
+    const fault = walk(array[i], depth + 1, state);
+    if (fault) return at(i, fault);
+  }
+  return undefined;
+}
+
+function walkObject(
+  object: Record<string, unknown>,
+  depth: number,
+  state: Walk,
+): Fault | undefined {
+  const prototype: unknown = Object.getPrototypeOf(object);
+  if (prototype !== Object.prototype && prototype !== null) {
+    const fault = instanceFault(object);
+    if (fault) return fault;
+  }
+  const symbols = Object.getOwnPropertySymbols(object);
+  if (symbols.length > 0) return { keys: [symbols[0]!], found: "a symbol as a key" };
+  const keys = Object.keys(object);
+  if ((state.nodes += keys.length) > MAX_NODES) return tooManyFault();
+  for (const key of keys) {
+    const value = object[key];
+    if (value === undefined) continue;
+    const fault =
+      (state.strings ? textFault(key, "a key") : undefined) ?? walk(value, depth + 1, state);
+    if (fault) return at(key, fault);
+  }
+  return undefined;
+}
+
+function instanceFault(object: object): Fault | undefined {
+  if (types.isDate(object)) {
+    return { keys: [], found: "a Date", advice: "Send date.toISOString() instead." };
+  }
+  if (Buffer.isBuffer(object)) {
+    return { keys: [], found: "a Buffer", advice: "Send buffer.toString('base64') instead." };
+  }
+  // [object Map], [object Uint8Array], [object Number], [object Promise] … and whoever names itself
+  const tag = Object.prototype.toString.call(object).slice(8, -1);
+  if (tag === "Promise") return { keys: [], found: "a Promise", advice: "Await it first." };
+  if (tag !== "Object") return { keys: [], found: `an instance of ${tag.slice(0, 64)}` };
+  return typeof (object as { toJSON?: unknown }).toJSON === "function" ? toJsonFault() : undefined;
+}
+
+function textFault(text: string, what: string): Fault | undefined {
+  if (text.includes("\0")) return { keys: [], found: `${what} with a NUL character` };
+  if (LONE_SURROGATE.test(text)) return { keys: [], found: `${what} with a lone surrogate` };
+  return undefined;
+}
+
+function at(key: PropertyKey, fault: Fault): Fault {
+  fault.keys.push(key);
+  return fault;
+}
+
+function toJsonFault(): Fault {
+  const advice = "Send what toJSON() returns instead.";
+  return { keys: [], found: "an object with a toJSON method", advice };
+}
+
+function tooManyFault(): Fault {
+  return { keys: [], found: `more than ${MAX_NODES} values` };
+}

@@ -1,0 +1,197 @@
+import {
+  type DynamicModule,
+  Inject,
+  Logger,
+  Module,
+  type OnApplicationBootstrap,
+  type OnModuleDestroy,
+  type OnModuleInit,
+} from "@nestjs/common";
+import { DiscoveryModule } from "@nestjs/core";
+import type { Handler } from "./handler/handler.js";
+import { HandlerExplorer } from "./handler/handler.explorer.js";
+import type { StepsBackoff } from "./job/backoff.js";
+import { OptionsError } from "./job/errors.js";
+import {
+  DEFAULT_QUEUE,
+  type ParsedJobsOptions,
+  type ParsedWorkerOptions,
+  type WorkerOptions,
+  parseWorkerOptions,
+} from "./jobs.options.js";
+import { PARSED_OPTIONS, WORKER_OPTIONS } from "./jobs.tokens.js";
+import { Events } from "./observe/events.js";
+import { Database } from "./pg/database.js";
+import { enqueueFor } from "./queue/enqueue-for.js";
+import { Hints } from "./queue/hints.js";
+import { LocalWorkers } from "./queue/local-workers.js";
+import { Store } from "./store/store.js";
+import { runChore } from "./upkeep/upkeep.js";
+import type { Attempt } from "./worker/attempt.js";
+import { Worker } from "./worker/worker.js";
+
+/**
+ * The worker of an app. Not global, and it imports the features: so Nest destroys it before them, and the
+ * global `JobsModule` after them. It drains while everything that a handler may need is still there.
+ */
+@Module({})
+export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
+  readonly #logger = new Logger("JobsWorker");
+  #worker: Worker | undefined;
+  #drained = true;
+
+  constructor(
+    @Inject(WORKER_OPTIONS) private readonly options: ParsedWorkerOptions,
+    @Inject(PARSED_OPTIONS) private readonly root: ParsedJobsOptions,
+    private readonly explorer: HandlerExplorer,
+    private readonly database: Database,
+    private readonly store: Store,
+    private readonly events: Events,
+    private readonly hints: Hints,
+    private readonly local: LocalWorkers,
+  ) {}
+
+  /** @internal `JobsModule.forWorker()` is the door. */
+  static for(options: WorkerOptions): DynamicModule {
+    const parsed = parseWorkerOptions(options);
+    return {
+      module: JobsWorkerModule,
+      imports: [DiscoveryModule, ...parsed.imports],
+      providers: [HandlerExplorer, { provide: WORKER_OPTIONS, useValue: parsed }],
+    };
+  }
+
+  /** The worker; undefined before the app is up. */
+  get worker(): Worker | undefined {
+    return this.#worker;
+  }
+  /** Whether every handler had ended when the worker stopped. */
+  get drained(): boolean {
+    return this.#drained;
+  }
+  get graceMs(): number {
+    return this.options.graceMs;
+  }
+
+  /** Here, so that what is wrong with a handler fails the boot. */
+  onModuleInit(): void {
+    const handlers = this.explorer.explore(this, [JobsWorkerModule], this.root.defaults);
+    this.#check(handlers);
+    this.#worker = this.#make(handlers);
+  }
+
+  /** Only now is everything up that a handler may need. */
+  onApplicationBootstrap(): void {
+    this.local.add(this.#worker!);
+    this.#worker!.start();
+  }
+
+  async onModuleDestroy(): Promise<void> {
+    if (!this.#worker) return;
+    this.local.remove(this.#worker);
+    const { drained } = await this.#worker.stop();
+    this.#drained = drained;
+    if (!drained)
+      this.#logger.error("Handlers still run after the grace period; their jobs were handed back");
+  }
+
+  #make(handlers: readonly Handler[]): Worker {
+    const { leaseMs, pollMs, graceMs, queues } = this.options;
+    const named =
+      queues ??
+      new Map(
+        [...new Set(handlers.map(({ definition }) => definition.queue))].map((name) => [
+          name,
+          DEFAULT_QUEUE,
+        ]),
+      );
+    const { notify, payloadLimit } = this.root;
+    const { store, hints, database, events } = this;
+    const worker: Worker = new Worker(
+      {
+        leaseMs,
+        pollMs,
+        graceMs,
+        notify,
+        queues: [...named].map(([name, settings]) => ({ name, ...settings })),
+      },
+      {
+        database,
+        store,
+        events,
+        handlers,
+        chore: (name) =>
+          void runChore(store, name).catch((error: Error) =>
+            this.#logger.warn("A chore failed", { chore: name, cause: error.message }),
+          ),
+        log: (level, message, params) => this.#logger[level](message, params ?? {}),
+        logger: (attempt) => new JobLog(attempt),
+        enqueue: async (attempt, definition, payload, options) => {
+          const { claim } = attempt;
+          return await enqueueFor(
+            { store, hints, payloadLimit },
+            claim,
+            definition,
+            payload,
+            options,
+            () => worker.attemptLost(attempt),
+          );
+        },
+      },
+    );
+    return worker;
+  }
+
+  #check(handlers: readonly Handler[]): void {
+    const { queues } = this.options;
+    const problems: string[] = [];
+    for (const { name, definition, policy } of handlers) {
+      if (queues && !queues.has(definition.queue)) {
+        problems.push(
+          `${name}: its queue "${definition.queue}" is not served; add it to forWorker({ queues: { "${definition.queue}": {} } })`,
+        );
+      }
+      const steps = (policy.backoff as Partial<StepsBackoff>).length;
+      if (steps !== undefined && steps > policy.attempts - 1) {
+        this.#logger.warn("Some steps of a backoff can never be reached", {
+          handler: name,
+          steps,
+          attempts: policy.attempts,
+        });
+      }
+    }
+    // Claims, settles, renewals, hints to others, and hints from others.
+    const needed = this.root.notify ? 5 : 4;
+    if (this.root.connections < needed) {
+      problems.push(
+        `connections: expected at least ${needed} for a worker, found ${this.root.connections}`,
+      );
+    }
+    if (problems.length > 0) throw new OptionsError("job handlers", problems);
+    if (handlers.length === 0)
+      this.#logger.warn("No @JobHandler() found in the imports of forWorker: nothing to do");
+  }
+}
+
+/** The log of one attempt: every line carries the job. */
+class JobLog {
+  static readonly #logger = new Logger("Job");
+  readonly #about: object;
+
+  constructor({ id, kind, queue, failures, attempts }: Attempt) {
+    this.#about = { id, kind, queue, attempt: `${failures + 1}/${attempts}` };
+  }
+
+  log(message: string, params: object = {}): void {
+    JobLog.#logger.log(message, { ...this.#about, ...params });
+  }
+  warn(message: string, params: object = {}): void {
+    JobLog.#logger.warn(message, { ...this.#about, ...params });
+  }
+  error(message: string, params: object = {}): void {
+    JobLog.#logger.error(message, { ...this.#about, ...params });
+  }
+  debug(message: string, params: object = {}): void {
+    JobLog.#logger.debug(message, { ...this.#about, ...params });
+  }
+}

@@ -1,0 +1,159 @@
+import {
+  ConfigurableModuleBuilder,
+  type DynamicModule,
+  Inject,
+  Logger,
+  Module,
+  type OnApplicationShutdown,
+  type OnModuleInit,
+} from "@nestjs/common";
+import { OptionsError } from "./job/errors.js";
+import {
+  type JobsOptions,
+  type ParsedJobsOptions,
+  type WorkerOptions,
+  parseJobsOptions,
+} from "./jobs.options.js";
+import { PARSED_OPTIONS } from "./jobs.tokens.js";
+import { JobsWorkerModule } from "./jobs-worker.module.js";
+import { Events } from "./observe/events.js";
+import { logEvents } from "./observe/log.observer.js";
+import {
+  type DataSourceLike,
+  type PoolLike,
+  fromDataSource,
+  fromPool,
+  fromUrl,
+} from "./pg/connection.js";
+import { Database } from "./pg/database.js";
+import { Hints } from "./queue/hints.js";
+import { JobInspector } from "./queue/job-inspector.js";
+import { JobQueue } from "./queue/job-queue.js";
+import { LocalWorkers } from "./queue/local-workers.js";
+import { migrate } from "./store/migrations/migrate.js";
+import { Store, isOutcomeUnknown, isUnavailable } from "./store/store.js";
+
+const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } =
+  new ConfigurableModuleBuilder<JobsOptions>({ moduleName: "Jobs" })
+    .setClassMethodName("forRoot")
+    .setFactoryMethodName("createJobsOptions")
+    .build();
+
+const providers = [
+  { provide: PARSED_OPTIONS, inject: [MODULE_OPTIONS_TOKEN], useFactory: parseJobsOptions },
+  Events,
+  LocalWorkers,
+  { provide: Database, inject: [PARSED_OPTIONS], useFactory: openDatabase },
+  { provide: Store, inject: [Database], useFactory: (database: Database) => new Store(database) },
+  { provide: Hints, inject: [Store, PARSED_OPTIONS, LocalWorkers], useFactory: makeHints },
+  {
+    provide: JobQueue,
+    inject: [Store, Hints, Events, PARSED_OPTIONS],
+    useFactory: (store: Store, hints: Hints, events: Events, options: ParsedJobsOptions) =>
+      new JobQueue(store, hints, events, options.payloadLimit),
+  },
+  { provide: JobInspector, inject: [Store], useFactory: (store: Store) => new JobInspector(store) },
+];
+
+function openDatabase({ connection, schema, connections }: ParsedJobsOptions): Database {
+  switch (connection.from) {
+    case "url":
+      return new Database(
+        fromUrl(connection.url),
+        schema,
+        connections,
+        fromUrl(connection.listenUrl ?? connection.url),
+      );
+    case "pool":
+      return new Database(fromPool(connection.pool as PoolLike), schema, connections);
+    case "dataSource": {
+      const config = fromDataSource(connection.dataSource as DataSourceLike);
+      if (config) return new Database(config, schema, connections);
+      throw new OptionsError("options of JobsModule.forRoot", [
+        "connection.dataSource: expected a DataSource of type postgres",
+      ]);
+    }
+  }
+}
+
+function makeHints(store: Store, options: ParsedJobsOptions, workers: LocalWorkers): Hints {
+  const hints = new Hints(store.session, store.schema, options.notify, workers);
+  store.onLaneMade = (queueId) => hints.changed(queueId);
+  return hints;
+}
+
+/**
+ * Background jobs. `forRoot` gives {@link JobQueue} and {@link JobInspector} to the whole app and runs no handler;
+ * `forWorker` makes the app a worker: role by import.
+ */
+@Module({
+  providers,
+  exports: [JobQueue, JobInspector, PARSED_OPTIONS, Events, LocalWorkers, Database, Store, Hints],
+})
+export class JobsModule
+  extends ConfigurableModuleClass
+  implements OnModuleInit, OnApplicationShutdown
+{
+  readonly #logger = new Logger(JobsModule.name);
+  #stopLogging: () => void = () => {};
+  #closing = false;
+
+  constructor(
+    @Inject(PARSED_OPTIONS) private readonly options: ParsedJobsOptions,
+    private readonly database: Database,
+    private readonly store: Store,
+    private readonly queue: JobQueue,
+    private readonly events: Events,
+  ) {
+    super();
+  }
+
+  /** The queue for the whole app. Global, so that it is destroyed last: jobs may enqueue until they are drained. */
+  static override forRoot(options: JobsOptions): DynamicModule {
+    return { ...super.forRoot(options), global: true };
+  }
+
+  /** The same with options from a factory or class. */
+  static override forRootAsync(
+    options: Parameters<typeof ConfigurableModuleClass.forRootAsync>[0],
+  ): DynamicModule {
+    return { ...super.forRootAsync(options), global: true };
+  }
+
+  /** Makes this app a worker for the handlers in `imports`, and in what they import. @throws OptionsError */
+  static forWorker(options: WorkerOptions): DynamicModule {
+    return JobsWorkerModule.for(options);
+  }
+
+  async onModuleInit(): Promise<void> {
+    this.#stopLogging = logEvents(this.events);
+    if (this.options.migrate === "on-start") await this.#migrate();
+  }
+
+  /** After every other module: users' providers are gone, nobody can enqueue any more. */
+  async onApplicationShutdown(): Promise<void> {
+    this.#closing = true;
+    await this.queue.close();
+    await this.database.close();
+    this.#stopLogging();
+  }
+
+  /** A database that is away is waited for in the background; any other failure fails the boot. */
+  async #migrate(): Promise<void> {
+    try {
+      const applied = await migrate(this.store.session);
+      if (applied.length > 0)
+        this.#logger.log("Schema migrated", { schema: this.database.schema, applied });
+    } catch (error) {
+      if (!isUnavailable(error) && !isOutcomeUnknown(error)) throw error;
+      this.#logger.warn("The database is away; the schema is migrated when it is back");
+      setTimeout(
+        () =>
+          void (
+            this.#closing || this.#migrate().catch((later: unknown) => this.#logger.error(later))
+          ),
+        1_000,
+      ).unref();
+    }
+  }
+}

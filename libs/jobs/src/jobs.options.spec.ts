@@ -1,0 +1,171 @@
+import { exponential } from "./job/backoff.js";
+import { OptionsError } from "./job/errors.js";
+import type { JobsOptions, WorkerOptions } from "./jobs.options.js";
+import { parseHandlerOptions, parseJobsOptions, parseWorkerOptions } from "./jobs.options.js";
+
+const url = "postgres://user:secret@localhost/db";
+const connection = { url };
+const problems = (run: () => unknown): readonly string[] => {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof OptionsError) return error.problems;
+    throw error;
+  }
+  return [];
+};
+
+describe("parseJobsOptions", () => {
+  it("fills in the defaults", () => {
+    const parsed = parseJobsOptions({ connection });
+    expect(parsed).toEqual({
+      connection: { from: "url", url, listenUrl: null },
+      connections: 5,
+      schema: "jobs",
+      migrate: "never",
+      defaults: { attempts: null, backoff: null, timeoutMs: null, retryOn: null, buryOn: null },
+      notify: true,
+      payloadLimit: 1_048_576,
+    });
+    expect(Object.isFrozen(parsed)).toBe(true);
+  });
+
+  it("takes each kind of connection", () => {
+    const dataSource = { options: { type: "postgres" } };
+    const pool = { options: {} };
+    expect(parseJobsOptions({ connection: { dataSource } }).connection).toEqual({
+      from: "dataSource",
+      dataSource,
+    });
+    expect(parseJobsOptions({ connection: { pool } }).connection).toEqual({ from: "pool", pool });
+    const direct = "postgresql://h/d";
+    expect(parseJobsOptions({ connection: { url, listenUrl: direct } }).connection).toMatchObject({
+      listenUrl: direct,
+    });
+  });
+
+  it.each([
+    undefined,
+    url,
+    "host=h password=secret",
+    {},
+    { url: undefined },
+    { url: "" },
+    { url: "mysql://user:secret@h" },
+    { url: `${url} ` },
+    { url, pool: { options: {} } },
+    { pool: url },
+    { pool: { options: {} }, listenUrl: url },
+    { dataSource: { options: { type: "sqlite" } } },
+    { dataSource: "host=h password=secret" },
+    { uri: url },
+  ])("refuses a bad connection without showing it: %#", (bad) => {
+    const found = problems(() => parseJobsOptions({ connection: bad } as JobsOptions));
+    expect(found.length).toBeGreaterThan(0);
+    expect(found.join()).not.toContain("secret");
+    expect(found.every((problem) => problem.startsWith("connection"))).toBe(true);
+  });
+
+  it("tells all problems at once", () => {
+    const bad = {
+      conection: connection,
+      connections: 0,
+      schema: "Jobs",
+      migrate: "on_start",
+      defaults: { atempts: 1, timeout: "5" },
+      notify: "yes",
+      payloadLimit: 1,
+    };
+    const found = problems(() => parseJobsOptions(bad as never));
+    expect(found).toHaveLength(9);
+    expect(found[0]).toBe("conection: unknown option, did you mean connection?");
+    expect(found).toContain("defaults.atempts: unknown option, did you mean attempts?");
+    expect(found).toContain(
+      "migrate: expected 'never' or 'on-start', found \"on_start\"; did you mean 'on-start'?",
+    );
+  });
+
+  it.each([null, undefined, "x", []])("refuses %p as options", (options) => {
+    expect(() => parseJobsOptions(options as never)).toThrow(OptionsError);
+  });
+
+  it.each(["a".repeat(64), "1a", "a-b", "a b", "", "a;drop", "_ok$"])(
+    "refuses schema %p",
+    (schema) => {
+      expect(problems(() => parseJobsOptions({ connection, schema }))).toHaveLength(1);
+    },
+  );
+});
+
+describe("parseWorkerOptions", () => {
+  const Feature = { module: Object };
+
+  it("fills in the defaults", () => {
+    const open = {
+      imports: [Feature],
+      queues: null,
+      leaseMs: 30_000,
+      pollMs: 2_000,
+      graceMs: 20_000,
+    };
+    expect(parseWorkerOptions({ imports: [Feature] })).toEqual(open);
+  });
+
+  it("reads queues, prefetch following concurrency", () => {
+    const queues = {
+      mail: { concurrency: 20 },
+      bulk: { concurrency: 900 },
+      slow: { prefetch: 0 },
+      constructor: {},
+    };
+    expect([...parseWorkerOptions({ imports: [], queues }).queues!]).toEqual([
+      ["mail", { concurrency: 20, prefetch: 20 }],
+      ["bulk", { concurrency: 900, prefetch: 500 }],
+      ["slow", { concurrency: 10, prefetch: 0 }],
+      ["constructor", { concurrency: 10, prefetch: 10 }],
+    ]);
+  });
+
+  it.each([
+    [{}, 1],
+    [{ imports: [undefined] }, 1],
+    [{ imports: [], queues: {} }, 1],
+    [{ imports: [], queues: ["mail"] }, 1],
+    [{ imports: [], queues: { mail: 5 } }, 1],
+    [{ imports: [], queues: { "": {}, mail: { concurency: 1, prefetch: 501 } } }, 3],
+    [{ imports: [], lease: "999ms", poll: "99ms", grace: -1 }, 3],
+    [{ imports: [], poll: "61s" }, 1],
+    [{ imports: [], queue: {} }, 1],
+  ])("refuses %p", (options, count) => {
+    expect(problems(() => parseWorkerOptions(options as unknown as WorkerOptions))).toHaveLength(
+      count,
+    );
+  });
+});
+
+describe("parseHandlerOptions", () => {
+  it("leaves open what nobody says", () => {
+    const open = {
+      concurrency: null,
+      attempts: null,
+      backoff: null,
+      timeoutMs: null,
+      retryOn: null,
+      buryOn: null,
+    };
+    expect(parseHandlerOptions()).toEqual(open);
+    const backoff = exponential();
+    expect(parseHandlerOptions({ concurrency: 3, backoff, timeout: "1s" })).toEqual({
+      ...open,
+      concurrency: 3,
+      backoff,
+      timeoutMs: 1_000,
+    });
+  });
+
+  it("tells all problems at once", () => {
+    expect(
+      problems(() => parseHandlerOptions({ concurency: 1, attempts: 1001, queue: "x" } as never)),
+    ).toHaveLength(3);
+  });
+});

@@ -1,0 +1,243 @@
+import type { ModuleMetadata } from "@nestjs/common";
+import type { JobDefaults, ParsedDefaults } from "./job/defaults.js";
+import { DEFAULTS_KEYS, parseDefaults } from "./job/defaults.js";
+import type { Duration } from "./job/duration.js";
+import { MAX_CONCURRENCY } from "./job/handler-options.js";
+import { OptionsCheck } from "./job/options-check.js";
+
+export type { EnqueueOptions, ParsedEnqueueOptions } from "./job/enqueue-options.js";
+export { parseEnqueueOptions } from "./job/enqueue-options.js";
+export type { HandlerOptions, ParsedHandlerOptions } from "./job/handler-options.js";
+export { parseHandlerOptions } from "./job/handler-options.js";
+
+/** A TypeORM DataSource for PostgreSQL; only its settings are read. */
+export interface DataSourceLike {
+  readonly options: object;
+}
+
+/** A `pg.Pool`; only its settings are read. */
+export interface PoolLike {
+  readonly options: object;
+}
+
+/** Where the database is; we open and close our own connections in every case. */
+export type ConnectionOptions =
+  | {
+      /** `postgres://user:password@host:port/database`. */
+      url: string;
+      /** A direct URL for LISTEN when `url` leads to a transaction pooler; default `url`. */
+      listenUrl?: string;
+    }
+  | { dataSource: DataSourceLike }
+  | { pool: PoolLike };
+
+/** The options of `JobsModule.forRoot`. */
+export interface JobsOptions {
+  /** Where the database is. */
+  connection: ConnectionOptions;
+  /** The most connections this process opens; 1..100, default 5. */
+  connections?: number;
+  /** The database schema of our tables; lower case, default `'jobs'`. */
+  schema?: string;
+  /** Whether starting may migrate the schema; default `'never'`. */
+  migrate?: "never" | "on-start";
+  /** What holds for jobs whose definition and handler do not say otherwise. */
+  defaults?: JobDefaults;
+  /** Whether to send and hear hints by NOTIFY; without, jobs start by polling; default true. */
+  notify?: boolean;
+  /** The longest payload, in bytes of UTF-8; default 1 MiB. */
+  payloadLimit?: number;
+}
+
+/** The options of one queue of a worker. */
+export interface QueueOptions {
+  /** How many of its jobs run at once in this process; 1..10,000, default 10. */
+  concurrency?: number;
+  /** How many more are claimed ahead; 0..500, default `concurrency`. */
+  prefetch?: number;
+}
+
+/** The options of `JobsModule.forWorker`. */
+export interface WorkerOptions {
+  /** The modules whose providers have the handlers. */
+  imports: NonNullable<ModuleMetadata["imports"]>;
+  /** The queues to serve; absent: those of the handlers, with default options. */
+  queues?: Record<string, QueueOptions>;
+  /** How long a silent process keeps its jobs; 1 s..1 d, default 30 s. */
+  lease?: Duration;
+  /** How often to look for jobs without a hint; 100 ms..60 s, default 2 s. */
+  poll?: Duration;
+  /** How long running jobs may go on at shutdown; 0..1 d, default 20 s. */
+  grace?: Duration;
+}
+
+/** {@link ConnectionOptions} after checking: exactly one of the three, told by `from`. */
+export type ParsedConnection =
+  | { readonly from: "url"; readonly url: string; readonly listenUrl: string | null }
+  | { readonly from: "dataSource"; readonly dataSource: DataSourceLike }
+  | { readonly from: "pool"; readonly pool: PoolLike };
+
+/** {@link JobsOptions} after checking, defaults filled in. */
+export interface ParsedJobsOptions {
+  readonly connection: ParsedConnection;
+  readonly connections: number;
+  readonly schema: string;
+  readonly migrate: "never" | "on-start";
+  /** Null where nothing was said. */
+  readonly defaults: ParsedDefaults;
+  readonly notify: boolean;
+  /** In bytes. */
+  readonly payloadLimit: number;
+}
+
+/** {@link QueueOptions} after checking, defaults filled in. */
+export interface ParsedQueueOptions {
+  readonly concurrency: number;
+  readonly prefetch: number;
+}
+
+/** {@link WorkerOptions} after checking, defaults filled in. */
+export interface ParsedWorkerOptions {
+  readonly imports: NonNullable<ModuleMetadata["imports"]>;
+  /** By name; null: those of the handlers. */
+  readonly queues: ReadonlyMap<string, ParsedQueueOptions> | null;
+  readonly leaseMs: number;
+  readonly pollMs: number;
+  readonly graceMs: number;
+}
+
+/** The options of a queue nothing was said about. */
+export const DEFAULT_QUEUE: ParsedQueueOptions = Object.freeze({ concurrency: 10, prefetch: 10 });
+
+const DAY_MS = 86_400_000;
+const MAX_PREFETCH = 500;
+const MAX_PAYLOAD = 256 * 1024 * 1024; // what one jsonb value can hold
+const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
+const POSTGRES_URL = /^(?:postgres(?:ql)?:\/\/|socket:\/)\S+$/;
+const JOBS_KEYS = "connection connections schema migrate defaults notify payloadLimit".split(" ");
+const WORKER_KEYS = "imports queues lease poll grace".split(" ");
+
+/** Checks the options of `JobsModule.forRoot`. @throws OptionsError with all problems. */
+export function parseJobsOptions(options: JobsOptions): ParsedJobsOptions {
+  const check = new OptionsCheck("options of JobsModule.forRoot");
+  const given = check.object("", options, JOBS_KEYS) ? options : ({} as Record<string, unknown>);
+  const said = check.absentOr("defaults", given.defaults, DEFAULTS_KEYS);
+  const schema = given.schema ?? "jobs";
+  if (typeof schema !== "string" || !SCHEMA.test(schema)) {
+    check.expected("schema", "1..63 of a-z, 0-9 and _, not beginning with a digit", schema);
+  }
+  const parsed = {
+    connection: parseConnection(check, given.connection),
+    connections: check.integer("connections", given.connections, 1, 100) ?? 5,
+    schema: schema as string,
+    migrate: check.word("migrate", given.migrate, ["never", "on-start"]) ?? ("never" as const),
+    defaults: parseDefaults(check, said, "defaults."),
+    notify: check.flag("notify", given.notify) ?? true,
+    payloadLimit: check.integer("payloadLimit", given.payloadLimit, 2, MAX_PAYLOAD) ?? 1_048_576,
+  };
+  check.done();
+  return Object.freeze(parsed as typeof parsed & { connection: ParsedConnection });
+}
+
+/** Checks the options of `JobsModule.forWorker`. @throws OptionsError with all problems. */
+export function parseWorkerOptions(options: WorkerOptions): ParsedWorkerOptions {
+  const check = new OptionsCheck("options of JobsModule.forWorker");
+  const given = check.object("", options, WORKER_KEYS) ? options : ({} as Record<string, unknown>);
+  const parsed = {
+    imports: parseImports(check, given.imports),
+    queues: parseQueues(check, given.queues),
+    leaseMs: check.duration("lease", given.lease, 1_000, DAY_MS) ?? 30_000,
+    pollMs: check.duration("poll", given.poll, 100, 60_000) ?? 2_000,
+    graceMs: check.duration("grace", given.grace, 0, DAY_MS) ?? 20_000,
+  };
+  check.done();
+  return Object.freeze(parsed);
+}
+
+function parseConnection(check: OptionsCheck, value: unknown): ParsedConnection | undefined {
+  const at = "connection";
+  if (!check.object(at, value, ["url", "listenUrl", "dataSource", "pool"])) return undefined;
+  const found = ["url", "dataSource", "pool"].filter((key) => value[key] !== undefined);
+  if (found.length !== 1) {
+    const list = found.join(" and ") || "none (is the environment variable set?)";
+    check.add(`${at}: expected exactly one of url, dataSource, pool, found ${list}`);
+    return undefined;
+  }
+  const listenUrl = value.listenUrl ?? null;
+  if (listenUrl !== null && value.url === undefined) {
+    check.add(`${at}.listenUrl: expected together with url only, found with ${found[0]}`);
+  }
+  if (listenUrl !== null) checkUrl(check, `${at}.listenUrl`, listenUrl);
+  if (value.dataSource !== undefined) {
+    checkDataSource(check, `${at}.dataSource`, value.dataSource);
+    return Object.freeze({ from: "dataSource", dataSource: value.dataSource as DataSourceLike });
+  }
+  if (value.pool !== undefined) {
+    if (!hasOptions(value.pool)) check.add(`${at}.pool: expected a pg.Pool, found another value`);
+    return Object.freeze({ from: "pool", pool: value.pool as PoolLike });
+  }
+  checkUrl(check, `${at}.url`, value.url);
+  return Object.freeze({
+    from: "url",
+    url: value.url as string,
+    listenUrl: listenUrl as string | null,
+  });
+}
+
+// the URL itself never goes into a message: it holds the password
+function checkUrl(check: OptionsCheck, at: string, value: unknown): void {
+  if (typeof value === "string" && POSTGRES_URL.test(value)) return;
+  const found = typeof value === "string" ? "another string" : typeof value;
+  check.add(
+    `${at}: expected a URL that begins with postgres:// and has no spaces, found ${value === "" ? "''" : found}`,
+  );
+}
+
+function checkDataSource(check: OptionsCheck, at: string, value: unknown): void {
+  if (!hasOptions(value)) {
+    check.add(`${at}: expected a TypeORM DataSource, found another value`);
+    return;
+  }
+  const { type } = value.options as { type?: unknown };
+  if (type !== "postgres") check.expected(at, "a DataSource of type 'postgres'", type);
+}
+
+function hasOptions(value: unknown): value is { options: object } {
+  const options = (value as { options?: unknown } | null)?.options;
+  return typeof options === "object" && options !== null;
+}
+
+function parseImports(check: OptionsCheck, value: unknown): ParsedWorkerOptions["imports"] {
+  if (!Array.isArray(value)) {
+    check.expected("imports", "a list of the modules that have the handlers", value);
+    return [];
+  }
+  value.forEach((module, i) => {
+    if (!module)
+      check.add(`imports[${i}]: expected a module, found ${module} (a circular import?)`);
+  });
+  return value as ParsedWorkerOptions["imports"];
+}
+
+function parseQueues(check: OptionsCheck, value: unknown): ParsedWorkerOptions["queues"] {
+  if (value === undefined) return null;
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    check.expected("queues", "an object of queue names and their options", value);
+    return null;
+  }
+  const queues = new Map<string, ParsedQueueOptions>();
+  for (const [name, options] of Object.entries(value)) {
+    check.name("queues", name);
+    const at = `queues.${name.slice(0, 64)}`;
+    const given = check.absentOr(at, options, ["concurrency", "prefetch"]);
+    const concurrency =
+      check.integer(`${at}.concurrency`, given.concurrency, 1, MAX_CONCURRENCY) ??
+      DEFAULT_QUEUE.concurrency;
+    const prefetch =
+      check.integer(`${at}.prefetch`, given.prefetch, 0, MAX_PREFETCH) ??
+      Math.min(concurrency, MAX_PREFETCH);
+    queues.set(name, Object.freeze({ concurrency, prefetch }));
+  }
+  if (queues.size === 0) check.add("queues: expected at least one, found none; or leave it out");
+  return queues;
+}

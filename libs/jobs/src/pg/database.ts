@@ -1,0 +1,66 @@
+import type pg from "pg";
+import { Session, type SessionOptions } from "./session.js";
+
+/** What a session is for; each kind has the settings its statements were measured with. */
+export type Purpose = "front" | "claim" | "settle" | "listen";
+
+// Plans are forced generic: our hot statements have one sensible plan each, and the planner would otherwise
+// make a new one every time (LIMIT $n looks dear) or keep one that it made for an empty table.
+const planned = { plan_cache_mode: "force_generic_plan", enable_seqscan: "off" };
+const common = { timezone: "UTC", datestyle: "ISO", idle_in_transaction_session_timeout: 30_000 };
+
+const SETTINGS: Record<Purpose, Record<string, string | number>> = {
+  front: { ...common, statement_timeout: 20_000, lock_timeout: 2_000 },
+  // A lost claim only means that the job runs again: no need to wait for the disk.
+  claim: {
+    ...common,
+    ...planned,
+    synchronous_commit: "off",
+    statement_timeout: 2_000,
+    lock_timeout: 1_000,
+  },
+  settle: { ...common, ...planned, statement_timeout: 20_000, lock_timeout: 10_000 },
+  listen: { ...common, statement_timeout: 5_000 },
+};
+
+/** Opens sessions to one database, and never more than it may. */
+export class Database {
+  readonly #sessions = new Set<Session>();
+
+  constructor(
+    readonly config: pg.ClientConfig,
+    readonly schema: string,
+    /** Hard cap of connections of this process. */
+    readonly connections: number,
+    /** Where LISTEN goes, when a transaction pooler stands in front of the database. */
+    readonly listenConfig: pg.ClientConfig = config,
+  ) {}
+
+  open(purpose: Purpose, hooks: Pick<SessionOptions, "onConnect" | "onLost"> = {}): Session {
+    if (this.#sessions.size >= this.connections) {
+      throw new Error(
+        `no connection left for "${purpose}": ${this.connections} are in use, which is the limit`,
+      );
+    }
+    const session = new Session({
+      ...hooks,
+      config: purpose === "listen" ? this.listenConfig : this.config,
+      schema: this.schema,
+      name: `pg-jobs ${purpose}`,
+      settings: SETTINGS[purpose],
+      replyTimeout: purpose === "front" || purpose === "settle" ? 25_000 : 7_000,
+    });
+    this.#sessions.add(session);
+    return session;
+  }
+
+  async release(session: Session, patience?: number): Promise<void> {
+    await session.close(patience);
+    this.#sessions.delete(session);
+  }
+
+  /** Closes whatever is open. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#sessions].map((session) => this.release(session)));
+  }
+}

@@ -1,0 +1,131 @@
+import { randomBytes } from "node:crypto";
+import pg from "pg";
+
+// LISTEN on a connection of its own that proves itself: a dead one says nothing, so it sends itself a word on
+// a private channel and starts anew when that does not come back. Whoever uses it polls all the same.
+
+export interface ListenerOptions {
+  config: pg.ClientConfig;
+  channel: string;
+  onNotify: (payload: string) => void;
+  /** Connected, for the first time or again: words may have been missed. */
+  onConnect?: () => void;
+  onLost?: (error: unknown) => void;
+  /** How often it proves itself; default 15 s. */
+  probeEvery?: number;
+  /** For how long it waits for its own word; default 5 s. */
+  probePatience?: number;
+}
+
+const MAX_BACKOFF_MS = 2_000;
+
+export class Listener {
+  readonly #options: Required<Pick<ListenerOptions, "probeEvery" | "probePatience">> &
+    ListenerOptions;
+  readonly #privateChannel = `probe_${randomBytes(9).toString("hex")}`;
+  #client: pg.Client | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #backoff = 100;
+  #closed = false;
+
+  constructor(options: ListenerOptions) {
+    this.#options = { probeEvery: 15_000, probePatience: 5_000, ...options };
+  }
+
+  get connected(): boolean {
+    return this.#client !== undefined;
+  }
+
+  /** Connects in the background and stays connected. */
+  start(): void {
+    void this.#connect();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    const client = this.#client;
+    this.#client = undefined;
+    await client?.end().catch(() => undefined);
+  }
+
+  async #connect(): Promise<void> {
+    if (this.#closed) return;
+    const { config, channel, onConnect } = this.#options;
+    const client = new pg.Client({
+      ...config,
+      application_name: "pg-jobs listen",
+      connectionTimeoutMillis: 5_000,
+      keepAlive: true,
+      query_timeout: this.#options.probePatience,
+    });
+    client.on("error", (error) => this.#lost(client, error));
+    client.on("end", () => this.#lost(client, new Error("the server closed the connection")));
+    try {
+      await client.connect();
+      await client.query(`listen ${pg.escapeIdentifier(channel)}`);
+      await client.query(`listen ${this.#privateChannel}`);
+    } catch (error) {
+      await client.end().catch(() => undefined);
+      this.#options.onLost?.(error);
+      this.#again();
+      return;
+    }
+    if (this.#closed) {
+      await client.end().catch(() => undefined);
+      return;
+    }
+    this.#client = client;
+    this.#backoff = 100;
+    client.on("notification", (word) => {
+      if (word.channel === channel) this.#options.onNotify(word.payload ?? "");
+    });
+    this.#timer = setTimeout(() => void this.#probe(client), this.#options.probeEvery).unref();
+    onConnect?.();
+  }
+
+  async #probe(client: pg.Client): Promise<void> {
+    let heard: () => void = () => {};
+    const word = new Promise<void>((resolve) => (heard = resolve));
+    const hear = ({ channel }: pg.Notification) =>
+      void (channel === this.#privateChannel && heard());
+    client.on("notification", hear);
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(
+        () => reject(new Error("its own word did not come back")),
+        this.#options.probePatience,
+      );
+    });
+    try {
+      await Promise.race([
+        Promise.all([client.query("select pg_notify($1, '')", [this.#privateChannel]), word]),
+        late,
+      ]);
+      if (this.#client !== client) return;
+      this.#timer = setTimeout(() => void this.#probe(client), this.#options.probeEvery).unref();
+    } catch (error) {
+      this.#lost(client, error);
+    } finally {
+      clearTimeout(timer);
+      client.off("notification", hear);
+    }
+  }
+
+  #lost(client: pg.Client, error: unknown): void {
+    if (this.#client !== client) return;
+    this.#client = undefined;
+    clearTimeout(this.#timer);
+    (
+      client as unknown as { connection: { stream: { destroy(): void } } }
+    ).connection.stream.destroy();
+    this.#options.onLost?.(error);
+    this.#again();
+  }
+
+  #again(): void {
+    if (this.#closed) return;
+    this.#timer = setTimeout(() => void this.#connect(), this.#backoff).unref();
+    this.#backoff = Math.min(this.#backoff * 2, MAX_BACKOFF_MS);
+  }
+}

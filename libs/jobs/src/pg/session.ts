@@ -1,0 +1,205 @@
+import pg from "pg";
+import { isFatal, isServerUnready, sqlState } from "./sqlstate.js";
+import { type Row, type Runner, Statement } from "./statement.js";
+
+// One connection with a purpose: statements go one after another, it reconnects by itself, and every
+// failure says whether the statement can have taken effect. It owns its client and never shares it.
+
+/** The connection broke. `sent` tells whether a statement was under way, so that its outcome is unknown. */
+export class ConnectionLostError extends Error {
+  override readonly name = "ConnectionLostError";
+  constructor(
+    readonly sent: boolean,
+    cause: unknown,
+  ) {
+    super(sent ? "the connection was lost while a statement was under way" : "no connection", {
+      cause,
+    });
+  }
+}
+
+export interface SessionOptions {
+  /** Where to connect: host, user, TLS … of the `pg` client. */
+  config: pg.ClientConfig;
+  schema: string;
+  /** Shown in `pg_stat_activity`. */
+  name: string;
+  /** Settings of the server session, given at connect. */
+  settings?: Record<string, string | number>;
+  /** A statement that has no answer after so many ms costs the connection: half-open TCP says nothing. */
+  replyTimeout?: number;
+  onConnect?: () => void;
+  onLost?: (error: unknown) => void;
+}
+
+const rawText = {
+  getTypeParser: () => (value: string) => value,
+} as unknown as pg.CustomTypesConfig;
+
+const CONNECT_TIMEOUT = 5_000;
+
+const begin = new Statement(null, () => "begin");
+const commit = new Statement(null, () => "commit");
+const rollback = new Statement(null, () => "rollback");
+
+export class Session implements Runner {
+  readonly schema: string;
+  readonly #options: SessionOptions;
+  readonly #replyTimeout: number;
+  #client: pg.Client | undefined;
+  #connecting: Promise<pg.Client> | undefined;
+  #tail: Promise<unknown> = Promise.resolve();
+  #closed = false;
+  #connectedSince: number | undefined;
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+    this.schema = options.schema;
+    this.#replyTimeout = options.replyTimeout ?? 30_000;
+  }
+
+  get connected(): boolean {
+    return this.#client !== undefined;
+  }
+
+  /** For how many ms the present connection has worked; 0 without one. */
+  get connectedFor(): number {
+    return this.#connectedSince === undefined ? 0 : performance.now() - this.#connectedSince;
+  }
+
+  /** Rows as raw text. Rejects with PostgreSQL's error, or with {@link ConnectionLostError}. */
+  run(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+    return this.exclusive((run) => run(statement, values));
+  }
+
+  /** Several statements with nothing in between; `fn` must not use the session itself. */
+  exclusive<T>(fn: (run: Runner["run"]) => Promise<T>): Promise<T> {
+    const turn = this.#tail.then(async () => {
+      const client = await this.#connect();
+      return await fn((statement, values = []) => this.#send(client, statement, values));
+    });
+    this.#tail = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** `fn` inside a transaction; a rejection rolls back. */
+  transaction<T>(fn: (run: Runner["run"]) => Promise<T>): Promise<T> {
+    return this.exclusive(async (run) => {
+      await run(begin);
+      try {
+        const value = await fn(run);
+        await run(commit);
+        return value;
+      } catch (error) {
+        if (!(error instanceof ConnectionLostError)) await run(rollback);
+        throw error;
+      }
+    });
+  }
+
+  /** Connects now, if it is not connected. */
+  async connect(): Promise<void> {
+    await this.exclusive(async () => undefined);
+  }
+
+  /** Waits for what is under way, then disconnects for good. With a dead peer it waits no longer than `patience` ms. */
+  async close(patience = 5_000): Promise<void> {
+    this.#closed = true;
+    await within(this.#tail, patience);
+    const client = this.#client;
+    this.#drop(client);
+    if (client)
+      await within(
+        client.end().catch(() => undefined),
+        patience,
+      );
+  }
+
+  async #connect(): Promise<pg.Client> {
+    if (this.#closed) throw new ConnectionLostError(false, new Error("the session is closed"));
+    if (this.#client) return this.#client;
+    this.#connecting ??= this.#open().finally(() => (this.#connecting = undefined));
+    return await this.#connecting;
+  }
+
+  async #open(): Promise<pg.Client> {
+    const { config, settings = {}, name } = this.#options;
+    const options = Object.entries(settings)
+      .map(([key, value]) => `-c ${key}=${value}`)
+      .join(" ");
+    const client = new pg.Client({
+      ...config,
+      application_name: name,
+      connectionTimeoutMillis: config.connectionTimeoutMillis ?? CONNECT_TIMEOUT,
+      keepAlive: true,
+      options: [config.options, options].filter(Boolean).join(" ") || undefined,
+    });
+    client.on("error", (error) => this.#lost(client, error));
+    client.on("end", () => this.#lost(client, new Error("the server closed the connection")));
+    try {
+      await client.connect();
+    } catch (error) {
+      await client.end().catch(() => undefined);
+      // A wrong password or database is the user's mistake: its own message helps more than ours.
+      if (sqlState(error) !== undefined && !isServerUnready(error)) throw error;
+      throw new ConnectionLostError(false, error);
+    }
+    if (this.#closed) {
+      await client.end().catch(() => undefined);
+      throw new ConnectionLostError(false, new Error("the session is closed"));
+    }
+    this.#client = client;
+    this.#connectedSince = performance.now();
+    this.#options.onConnect?.();
+    return client;
+  }
+
+  async #send(client: pg.Client, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    if (this.#client !== client)
+      throw new ConnectionLostError(false, new Error("the connection was lost before"));
+    let overdue: Error | undefined;
+    const timer = setTimeout(() => {
+      overdue = new Error(`no answer within ${this.#replyTimeout} ms`);
+      this.#lost(client, overdue);
+    }, this.#replyTimeout);
+    try {
+      const result = await client.query<(string | null)[]>({
+        ...(statement.name === null ? {} : { name: statement.name }),
+        text: statement.text(this.schema),
+        values: values as unknown[],
+        rowMode: "array",
+        types: rawText,
+      });
+      // Several statements in one text, as migrations are, answer with an array of results.
+      return result.rows ?? [];
+    } catch (error) {
+      if (this.#client === client && !isFatal(error) && sqlState(error) !== undefined) throw error;
+      this.#lost(client, error);
+      throw new ConnectionLostError(true, overdue ?? error);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #lost(client: pg.Client, error: unknown): void {
+    if (this.#client !== client) return;
+    this.#drop(client);
+    // The socket itself: `end()` would wait for a peer that may be gone.
+    (
+      client as unknown as { connection: { stream: { destroy(): void } } }
+    ).connection.stream.destroy();
+    if (!this.#closed) this.#options.onLost?.(error);
+  }
+
+  #drop(client: pg.Client | undefined): void {
+    if (this.#client !== client) return;
+    this.#client = undefined;
+    this.#connectedSince = undefined;
+  }
+}
+
+async function within(work: Promise<unknown>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  await Promise.race([work, new Promise((resolve) => (timer = setTimeout(resolve, ms)))]);
+  clearTimeout(timer);
+}

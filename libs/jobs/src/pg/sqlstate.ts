@@ -1,0 +1,51 @@
+/** SQLSTATE of an error that PostgreSQL reported; `undefined` for anything else. */
+export function sqlState(error: unknown): string | undefined {
+  // Socket errors have a code too ("EPIPE"); only the server's messages have a severity.
+  const { code, severity } = (error ?? {}) as { code?: unknown; severity?: unknown };
+  return typeof code === "string" && typeof severity === "string" ? code : undefined;
+}
+
+/** The schema, a table, a column or a function is not there: not migrated, or migrated by an older release. */
+export function isMissingSchema(error: unknown): boolean {
+  const state = sqlState(error);
+  return state === "42P01" || state === "3F000" || state === "42703" || state === "42883";
+}
+
+/** `check_violation`, which is also how a partitioned table says that it has no partition for a row. */
+export const isCheckViolation = (error: unknown): boolean => sqlState(error) === "23514";
+
+/** `lock_not_available`: lock_timeout passed. */
+export const isLockTimeout = (error: unknown): boolean => sqlState(error) === "55P03";
+
+/** `query_canceled`: statement_timeout passed. */
+export const isStatementTimeout = (error: unknown): boolean => sqlState(error) === "57014";
+
+/** The same statement may go through when it is sent again: deadlock, serialization failure. */
+export function isTransient(error: unknown): boolean {
+  const state = sqlState(error);
+  return state === "40P01" || state === "40001";
+}
+
+/** The connection is of no use any more: fatal server messages end the session. */
+export function isFatal(error: unknown): boolean {
+  const severity = (error as { severity?: unknown } | null)?.severity;
+  return severity === "FATAL" || severity === "PANIC";
+}
+
+/** The server understood us and the fault lies in the data or the statement: one row may have poisoned a batch. */
+export function isDataError(error: unknown): boolean {
+  const state = sqlState(error);
+  return (
+    state !== undefined &&
+    (state.startsWith("22") || state.startsWith("23") || state.startsWith("54"))
+  );
+}
+
+/** The server answers but does not take writes: starting up, shutting down, a standby. */
+export function isServerUnready(error: unknown): boolean {
+  const state = sqlState(error);
+  return (
+    state !== undefined &&
+    (state.startsWith("57P") || state.startsWith("08") || state === "25006" || state === "53300")
+  );
+}

@@ -1,0 +1,96 @@
+import type { Runner } from "../pg/statement.js";
+import { wake } from "../store/queues/wake.js";
+
+/** The workers of this process, as the way in sees them. */
+export interface Wake {
+  /** Whether a worker of this process has taken the hint: then no other needs it. */
+  wake(queueId: number): boolean;
+  /** A lane was made: workers read their lanes anew. */
+  changed(): void;
+}
+
+const TRAILING_MS = 10;
+/** Polls are two seconds apart: what is due before the next one is worth a timer. */
+const SOON_MS = 2_000;
+/** When to hint at jobs of a foreign transaction: nobody tells us when it commits. */
+const AFTER_MS = [5, 50, 500];
+
+// NOTIFY costs commits, so: at once when the queue was quiet, then at most one per 10 ms.
+export class Hints {
+  readonly #trailing = new Map<number, { timer: NodeJS.Timeout; again: boolean }>();
+  readonly #later = new Set<NodeJS.Timeout>();
+  readonly #laterQueues = new Map<number, Map<number, NodeJS.Timeout>>();
+
+  constructor(
+    private readonly runner: Runner,
+    private readonly schema: string,
+    private readonly enabled: boolean,
+    private readonly local: Wake,
+  ) {}
+
+  /** Jobs of this queue can run now. */
+  hint(queueId: number): void {
+    if (this.local.wake(queueId) || !this.enabled) return;
+    const quiet = this.#trailing.get(queueId);
+    if (quiet) {
+      quiet.again = true;
+      return;
+    }
+    this.#send(String(queueId));
+    const entry = {
+      again: false,
+      timer: setTimeout(() => {
+        this.#trailing.delete(queueId);
+        if (entry.again) this.hint(queueId);
+      }, TRAILING_MS),
+    };
+    entry.timer.unref();
+    this.#trailing.set(queueId, entry);
+  }
+
+  /** A job of this queue can run in so many ms; those that come later are seen by the workers' polls. */
+  hintIn(queueId: number, ms: number): void {
+    if (ms <= 0) return this.hint(queueId);
+    if (ms > SOON_MS) return;
+    const timer = setTimeout(() => {
+      this.#later.delete(timer);
+      this.hint(queueId);
+    }, ms + 1).unref();
+    this.#later.add(timer);
+  }
+
+  /** A lane of this queue was made. */
+  changed(queueId: number): void {
+    this.local.changed();
+    if (this.enabled) this.#send(`${queueId}!`);
+  }
+
+  /** Jobs of this queue can run once a transaction that is not ours has committed. */
+  hintAfterCommit(queueId: number): void {
+    let timers = this.#laterQueues.get(queueId);
+    if (!timers) this.#laterQueues.set(queueId, (timers = new Map()));
+    for (const ms of AFTER_MS) {
+      if (timers.has(ms)) continue;
+      const timer = setTimeout(() => {
+        timers.delete(ms);
+        this.#later.delete(timer);
+        this.hint(queueId);
+      }, ms).unref();
+      timers.set(ms, timer);
+      this.#later.add(timer);
+    }
+  }
+
+  close(): void {
+    for (const { timer } of this.#trailing.values()) clearTimeout(timer);
+    for (const timer of this.#later) clearTimeout(timer);
+    this.#trailing.clear();
+    this.#laterQueues.clear();
+    this.#later.clear();
+  }
+
+  #send(payload: string): void {
+    // Losing a hint costs a poll interval, nothing else.
+    wake(this.runner, this.schema, payload).catch(() => undefined);
+  }
+}

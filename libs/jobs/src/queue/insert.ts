@@ -1,0 +1,100 @@
+import { isTransient } from "../pg/sqlstate.js";
+import type { Runner } from "../pg/statement.js";
+import { type Store, isOutcomeUnknown, isUnavailable } from "../store/store.js";
+import {
+  type NewJob,
+  enqueue,
+  enqueueAgain,
+  enqueueKeyed,
+  existing,
+} from "../store/transitions/enqueue.js";
+
+/** Jobs of one queue that go into one statement. */
+export interface Part {
+  queueId: number;
+  jobs: readonly NewJob[];
+}
+
+/** The commit may or may not have happened, and the database stays away. */
+export class StaysUnknownError extends Error {}
+
+/** For how long an unknown outcome is looked up before the caller is told. */
+const PATIENCE_MS = 10_000;
+
+/** Inserts jobs of one queue, all or none; answers in order the ids that now hold their keys. */
+export async function insertJobs(runner: Runner, { queueId, jobs }: Part): Promise<string[]> {
+  if (jobs.some((job) => job.key !== null)) return await enqueueKeyed(runner, queueId, jobs);
+  await enqueue(runner, queueId, jobs);
+  return jobs.map((job) => job.id);
+}
+
+/**
+ * Inserts all parts or none, once, whatever happens to the connection. The ids are chosen before: after a lost
+ * commit the same jobs are sent again, and those that are there already stay as they are.
+ * @throws StaysUnknownError when the commit was lost and the database stays away.
+ */
+export async function insertAll(store: Store, parts: readonly Part[]): Promise<string[][]> {
+  try {
+    const [only] = parts;
+    if (parts.length === 1) return [await store.guard(() => insertJobs(store.session, only!))];
+    return await store.transaction((run) => inTurn(parts, (part) => insertJobs({ run }, part)));
+  } catch (error) {
+    if (!isOutcomeUnknown(error)) throw error;
+    return await insertAgain(store, parts, error);
+  }
+}
+
+async function insertAgain(
+  store: Store,
+  parts: readonly Part[],
+  first: unknown,
+): Promise<string[][]> {
+  let cause = first;
+  const deadline = performance.now() + PATIENCE_MS;
+  for (let wait = 50; performance.now() < deadline; wait = Math.min(wait * 2, 1_000)) {
+    try {
+      return await insertOnce(store, parts);
+    } catch (error) {
+      cause = error;
+      if (!isUnavailable(error) && !isOutcomeUnknown(error) && !isTransient(error)) break;
+    }
+    await new Promise((resolve) => setTimeout(resolve, wait));
+  }
+  throw new StaysUnknownError("the outcome of the commit stays unknown", { cause });
+}
+
+class CommittedBefore extends Error {}
+
+async function insertOnce(store: Store, parts: readonly Part[]): Promise<string[][]> {
+  try {
+    return await store.transaction((run) =>
+      inTurn(parts, async (part) => {
+        const before = await enqueueAgain({ run }, part.queueId, part.jobs);
+        if (before.size > 0) throw new CommittedBefore();
+        return await insertMissing({ run }, part);
+      }),
+    );
+  } catch (error) {
+    if (!(error instanceof CommittedBefore)) throw error;
+    return await inTurn(parts, (part) => insertMissing(store, part));
+  }
+}
+
+/** A call that had been deduplicated left no row behind; it is simply made again. */
+async function insertMissing(runner: Runner, { queueId, jobs }: Part): Promise<string[]> {
+  const there = await existing(
+    runner,
+    queueId,
+    jobs.map((job) => job.id),
+  );
+  const missing = jobs.filter((job) => !there.has(job.id));
+  const holders = missing.length > 0 ? await insertJobs(runner, { queueId, jobs: missing }) : [];
+  const holderOf = new Map(missing.map((job, index) => [job.id, holders[index]!]));
+  return jobs.map((job) => holderOf.get(job.id) ?? job.id);
+}
+
+async function inTurn<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  for (const item of items) results.push(await work(item));
+  return results;
+}

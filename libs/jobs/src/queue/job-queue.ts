@@ -1,0 +1,190 @@
+import type { Definition, InputOf } from "../job/definition.js";
+import { OptionsError } from "../job/errors.js";
+import { formatJobId, parseJobId } from "../job/job-id.js";
+import { jsonText } from "../job/json.js";
+import type { EnqueueOptions } from "../job/enqueue-options.js";
+import type { Events } from "../observe/events.js";
+import type { Runner } from "../pg/statement.js";
+import { type JobView, get } from "../store/reads/job.js";
+import type { Store } from "../store/store.js";
+import { type RequeueAnswer, requeue } from "../store/transitions/requeue.js";
+import { type Addressed, type Item, address, addressMany } from "./call.js";
+import { Coalescer } from "./coalescer.js";
+import { callerError } from "./failure.js";
+import type { Hints } from "./hints.js";
+import { insertJobs } from "./insert.js";
+import { insertTogether } from "./insert-together.js";
+import { type TransactionLike, afterCommit, onTransaction } from "./transaction.js";
+
+// The way in. It checks a call, chooses the job's id and lane, and hands it to the coalescer, or to the
+// caller's transaction. It never runs a handler and never decides what the database decides.
+
+/** The answer to an enqueued job. */
+export interface Enqueued {
+  /** The job's id; with `deduplicated`, that of the job that holds the key. */
+  id: string;
+  /** An unfinished job of this kind had the same key: nothing was created. */
+  deduplicated: boolean;
+}
+
+/** What {@link JobQueue.in} offers inside a transaction. */
+export type TransactionalQueue = Pick<JobQueue, "enqueue" | "enqueueMany">;
+
+/** Enqueues jobs, and what a caller may do with one by its id. */
+export class JobQueue {
+  readonly #coalescers = new Map<string, Coalescer>();
+
+  /** @internal Made by `JobsModule.forRoot()`. */
+  constructor(
+    private readonly store: Store,
+    private readonly hints: Hints,
+    private readonly events: Events,
+    private readonly payloadLimit: number,
+  ) {}
+
+  /**
+   * Enqueues a job; resolves once it is committed.
+   * @throws NotJsonError, PayloadInvalidError, PayloadTooLargeError, OptionsError: nothing was written.
+   * @throws DatabaseUnavailableError, SchemaNotReadyError, KeyLockedError: no job was created.
+   * @throws EnqueueOutcomeUnknownError when the connection was lost while committing and stays lost.
+   */
+  async enqueue<D extends Definition | string>(
+    definition: D,
+    payload?: D extends string ? unknown : InputOf<D>,
+    options?: EnqueueOptions,
+  ): Promise<Enqueued> {
+    const addressed = await this.#checked(() =>
+      address(this.store, this.payloadLimit, definition, payload, options),
+    );
+    const { queueId, job } = addressed;
+    const [holder] = await this.#coalescer(queueId, job.key !== null).add([job]);
+    return this.#told(addressed, holder!);
+  }
+
+  /** Enqueues jobs of one kind, all or none; answers in input order. `error.index` names a bad item. */
+  async enqueueMany<D extends Definition | string>(
+    definition: D,
+    items: readonly (D extends string ? unknown : Item<InputOf<D>>)[],
+    shared?: EnqueueOptions,
+  ): Promise<Enqueued[]> {
+    const all = await this.#checkedMany(definition, items, shared);
+    if (all.length === 0) return [];
+    const [{ queueId }] = all as [Addressed];
+    const small = all.length <= 2_000 && all.every((one) => one.queueId === queueId);
+    const keyed = all.some((one) => one.job.key !== null);
+    const holders = small
+      ? await this.#coalescer(queueId, keyed).add(all.map((one) => one.job))
+      : await insertTogether(this.store, all);
+    return all.map((one, index) => this.#told(one, holders[index]!));
+  }
+
+  /**
+   * The same inside the caller's transaction: the job exists if and only if it commits.
+   * @param tx a TypeORM EntityManager or QueryRunner, or a `pg` client, inside its transaction.
+   */
+  in(tx: TransactionLike): TransactionalQueue {
+    const runner = onTransaction(tx, this.store.schema);
+    return {
+      enqueue: async (definition, payload, options) => {
+        const one = await this.#checked(() =>
+          address(this.store, this.payloadLimit, definition, payload, options),
+        );
+        const [answer] = await this.#within(tx, runner, [one]);
+        return answer!;
+      },
+      enqueueMany: async (definition, items, shared) =>
+        await this.#within(tx, runner, await this.#checkedMany(definition, items, shared)),
+    };
+  }
+
+  /** The job, whatever its state; null when there is none. @throws BadJobIdError */
+  async get(id: string): Promise<JobView | null> {
+    const { queueId, number } = parseJobId(id);
+    return await this.#checked(() => get(this.store, queueId, number));
+  }
+
+  /**
+   * Sends a dead letter back to its queue, as a new generation: same id, failures at 0, attempt numbers go on.
+   * @returns 'not-requeueable' unless it is dead, 'key-taken' when another job holds its key.
+   */
+  async requeue(id: string, options: { payload?: unknown } = {}): Promise<RequeueAnswer> {
+    const { queueId, number } = parseJobId(id);
+    const unknown = Object.keys(options).filter((key) => key !== "payload");
+    if (unknown.length > 0)
+      throw new OptionsError(
+        "requeue options",
+        unknown.map((key) => `unknown option "${key}"; the only one is "payload"`),
+      );
+    const payload = "payload" in options ? jsonText(options.payload) : null;
+    const answer = await this.#checked(() => requeue(this.store, queueId, number, payload));
+    if (answer === "queued") {
+      this.hints.hint(queueId);
+      this.events.emit({ event: "requeued", id, kind: "", queue: "" });
+    }
+    return answer;
+  }
+
+  /** Waits for what is under way. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#coalescers.values()].map((one) => one.idle()));
+    this.hints.close();
+  }
+
+  #coalescer(queueId: number, keyed: boolean): Coalescer {
+    const name = `${queueId} ${keyed}`;
+    let coalescer = this.#coalescers.get(name);
+    if (!coalescer) this.#coalescers.set(name, (coalescer = new Coalescer(this.store, queueId)));
+    return coalescer;
+  }
+
+  async #within(
+    tx: TransactionLike,
+    runner: Runner,
+    all: readonly Addressed[],
+  ): Promise<Enqueued[]> {
+    await this.#checked(() => this.store.number(all.map((one) => one.job)));
+    const answers: Enqueued[] = Array.from({ length: all.length });
+    for (const queueId of new Set(all.map((one) => one.queueId))) {
+      const places = all.flatMap((one, index) => (one.queueId === queueId ? [index] : []));
+      const holders = await insertJobs(runner, {
+        queueId,
+        jobs: places.map((place) => all[place]!.job),
+      });
+      places.forEach((place, index) => (answers[place] = answerFor(all[place]!, holders[index]!)));
+      if (!afterCommit(tx, () => this.hints.hint(queueId))) this.hints.hintAfterCommit(queueId);
+    }
+    return answers;
+  }
+
+  #told(one: Addressed, holder: string): Enqueued {
+    const answer = answerFor(one, holder);
+    const { job, queueId } = one;
+    if (!answer.deduplicated)
+      this.hints.hintIn(queueId, job.at === null ? job.delayMs : job.at.getTime() - Date.now());
+    return answer;
+  }
+
+  async #checkedMany(
+    definition: Definition | string,
+    items: readonly unknown[],
+    shared?: EnqueueOptions,
+  ): Promise<Addressed[]> {
+    if (!Array.isArray(items))
+      throw new OptionsError("enqueueMany", ["items: expected an array of payloads"]);
+    return await this.#checked(() =>
+      addressMany(this.store, this.payloadLimit, definition, items, shared),
+    );
+  }
+
+  async #checked<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw callerError(error, this.store.schema);
+    }
+  }
+}
+
+function answerFor({ queueId, job }: Addressed, holder: string): Enqueued {
+  return { id: formatJobId(queueId, holder), deduplicated: holder !== job.id };
+}

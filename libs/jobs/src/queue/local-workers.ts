@@ -1,0 +1,23 @@
+import type { Wake } from "./hints.js";
+
+/** The workers of this process: a job that they can start at once needs no NOTIFY. */
+export class LocalWorkers implements Wake {
+  readonly #workers = new Set<Wake>();
+
+  add(worker: Wake): void {
+    this.#workers.add(worker);
+  }
+
+  remove(worker: Wake): void {
+    this.#workers.delete(worker);
+  }
+
+  wake(queueId: number): boolean {
+    for (const worker of this.#workers) if (worker.wake(queueId)) return true;
+    return false;
+  }
+
+  changed(): void {
+    for (const worker of this.#workers) worker.changed();
+  }
+}

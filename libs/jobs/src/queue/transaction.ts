@@ -1,0 +1,71 @@
+import { OptionsError } from "../job/errors.js";
+import type { Row, Runner, Statement } from "../pg/statement.js";
+
+/** Whatever runs SQL inside the caller's transaction: a TypeORM EntityManager or QueryRunner, a `pg` client. */
+export interface TransactionLike {
+  query(sql: string, params?: unknown[]): Promise<unknown>;
+}
+
+/** Runs our statements on the caller's transaction and brings rows into our shape. */
+export function onTransaction(tx: TransactionLike, schema: string): Runner {
+  refuseWhatIsNone(tx);
+  return {
+    async run(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+      const result = await tx.query(statement.text(schema), values as unknown[]);
+      const rows = Array.isArray(result) ? result : (result as { rows: unknown[] }).rows;
+      return rows.map((row) =>
+        Object.values(row as object).map((value) => (value === null ? null : String(value))),
+      );
+    },
+  };
+}
+
+/** A pool or a DataSource would answer each query on any connection: the job would not be in the transaction. */
+function refuseWhatIsNone(tx: TransactionLike): void {
+  const expected = "a TypeORM EntityManager or QueryRunner, or a pg client, inside its transaction";
+  const found =
+    typeof tx?.query !== "function"
+      ? "something without query()"
+      : "totalCount" in tx
+        ? "a pool, whose queries go to any connection"
+        : "createQueryRunner" in tx
+          ? "a DataSource, whose queries go to any connection"
+          : undefined;
+  if (found) throw new OptionsError("jobs.in(tx)", [`tx: expected ${expected}; found ${found}`]);
+}
+
+interface TypeOrmRunner {
+  connection?: { subscribers?: object[] };
+  isTransactionActive?: boolean;
+}
+
+const waiting = new WeakMap<object, Set<() => void>>();
+const subscribed = new WeakSet<object>();
+
+/**
+ * Calls back after the transaction has committed, when it is TypeORM's; answers false when nobody will tell us.
+ * A savepoint's release is told in the same way: then the hint comes early, which harms nobody.
+ */
+export function afterCommit(tx: TransactionLike, callback: () => void): boolean {
+  const runner = ((tx as { queryRunner?: TypeOrmRunner }).queryRunner ?? tx) as TypeOrmRunner;
+  const subscribers = runner.connection?.subscribers;
+  if (!runner.isTransactionActive || !Array.isArray(subscribers)) return false;
+  if (!subscribed.has(subscribers)) {
+    subscribed.add(subscribers);
+    subscribers.push({
+      afterTransactionCommit: ({ queryRunner }: { queryRunner: object }) =>
+        release(queryRunner, true),
+      afterTransactionRollback: ({ queryRunner }: { queryRunner: object }) =>
+        release(queryRunner, false),
+    });
+  }
+  const callbacks = waiting.get(runner) ?? new Set();
+  waiting.set(runner, callbacks.add(callback));
+  return true;
+}
+
+function release(runner: object, committed: boolean): void {
+  const callbacks = waiting.get(runner);
+  waiting.delete(runner);
+  if (committed) for (const callback of callbacks ?? []) callback();
+}

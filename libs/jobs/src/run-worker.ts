@@ -1,0 +1,77 @@
+import { type INestApplicationContext, Logger, type Type } from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
+import { JobsError } from "./job/errors.js";
+import { JobsWorkerModule } from "./jobs-worker.module.js";
+import { type HealthOptions, type HealthServer, serveHealth } from "./worker-health.js";
+
+/** Options of {@link runWorker}. */
+export interface RunWorkerOptions {
+  /** Serves `/livez` and `/readyz`; absent: no server. `host` defaults to '127.0.0.1', port 0 takes a free one. */
+  health?: HealthOptions;
+}
+
+/** A worker process that is up. */
+export interface RunningWorker {
+  app: INestApplicationContext;
+  /** Where health is served; 0 without. */
+  port: number;
+  /** Drains and closes without ending the process. @returns whether all handlers had ended. */
+  close(): Promise<boolean>;
+}
+
+const EXIT = { drained: 0, bootFailed: 1, overdue: 70 } as const;
+/** After the grace period the process is gone so much later, whatever hangs. */
+const BEYOND_GRACE_MS = 5_000;
+
+/**
+ * Runs an app as a worker process: boots it, serves health, drains on SIGTERM and SIGINT, and exits:
+ * 0 drained, 1 the boot failed, 70 the grace period and 5 s are over.
+ */
+export async function runWorker(
+  module: Type<unknown>,
+  options: RunWorkerOptions = {},
+): Promise<RunningWorker> {
+  const logger = new Logger("Worker");
+  let app: INestApplicationContext;
+  let health: HealthServer | undefined;
+  try {
+    app = await NestFactory.createApplicationContext(module, { abortOnError: false });
+    if (options.health) health = await serveHealth(options.health, workersOf(app));
+  } catch (error) {
+    // A user's mistake needs its message, not our stack.
+    if (error instanceof JobsError) logger.error(error.message);
+    else logger.error("The worker cannot start", error);
+    process.exit(EXIT.bootFailed);
+  }
+  const workers = workersOf(app);
+  let closing: Promise<boolean> | undefined;
+  const close = (): Promise<boolean> => {
+    closing ??= (async () => {
+      health?.drain();
+      await app.close();
+      await health?.close();
+      return workers.every((one) => one.drained);
+    })();
+    return closing;
+  };
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (closing) return;
+    logger.log("Draining", { signal });
+    const patience = Math.max(0, ...workers.map((one) => one.graceMs)) + BEYOND_GRACE_MS;
+    setTimeout(() => process.exit(EXIT.overdue), patience).unref();
+    void close().then(
+      (drained) => process.exit(drained ? EXIT.drained : EXIT.overdue),
+      (error: unknown) => {
+        logger.error("Closing failed", error);
+        process.exit(EXIT.overdue);
+      },
+    );
+  };
+  process.on("SIGTERM", onSignal);
+  process.on("SIGINT", onSignal);
+  return { app, port: health?.port ?? 0, close };
+}
+
+function workersOf(app: INestApplicationContext): JobsWorkerModule[] {
+  return app.get(JobsWorkerModule, { strict: false, each: true });
+}

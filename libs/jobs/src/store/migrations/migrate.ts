@@ -1,0 +1,126 @@
+import type { Session } from "../../pg/session.js";
+import { type Runner, Statement } from "../../pg/statement.js";
+import { isLockTimeout, isMissingSchema } from "../../pg/sqlstate.js";
+import { spine } from "./0001-spine.js";
+import { type Migration, checksum } from "./migration.js";
+
+/** Every step of the schema, oldest first. Applied ones never change: the ledger keeps their checksums. */
+export const MIGRATIONS: readonly Migration[] = [spine];
+
+/** The schema version that this release needs at least. */
+export const NEEDED_VERSION = 1;
+
+/** An applied migration is not the one that this release knows: somebody edited one of them. */
+export class MigrationDriftError extends Error {
+  override readonly name = "MigrationDriftError";
+  constructor(
+    readonly version: number,
+    found: string,
+    expected: string,
+  ) {
+    super(
+      `migration ${version} was applied with checksum ${found}, this release has ${expected}: install the release that wrote it, or compare the schemas by hand`,
+    );
+  }
+}
+
+const hasSchema = new Statement(null, () => `select 1 from pg_namespace where nspname = $1::text`);
+const makeSchema = new Statement(null, (jobs) => `create schema ${jobs}`);
+// One key for all schemas of a database: their migrations wait for one another, which harms nobody.
+const lock = new Statement(null, () => `select pg_advisory_xact_lock(7463825)`);
+const boundedLocks = new Statement(null, () => `set local lock_timeout = '5s'`);
+const patient = new Statement(
+  null,
+  () => `set local statement_timeout = 0; set local lock_timeout = 0`,
+);
+const LEDGER = (jobs: string) => `create table if not exists ${jobs}.migration (
+  version integer primary key,
+  name text not null,
+  checksum text not null,
+  applied_at timestamptz not null default now()
+)`;
+const makeLedger = new Statement(null, LEDGER);
+const readLedger = new Statement(
+  null,
+  (jobs) => `select version, checksum from ${jobs}.migration order by version`,
+);
+const NOTE = (jobs: string) => `insert into ${jobs}.migration (version, name, checksum) values `;
+const noteApplied = new Statement(null, (jobs) => `${NOTE(jobs)}($1::integer, $2::text, $3::text)`);
+
+const ATTEMPTS = 10;
+
+/** Brings the schema up to date; answers the versions that were applied. Safe when many processes start at once. */
+export async function migrate(session: Session): Promise<number[]> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await session.transaction((run) => applyPending({ run }, session.schema));
+    } catch (error) {
+      // Somebody's long transaction holds a table: let the traffic behind our lock request pass, then try again.
+      if (attempt === ATTEMPTS || !isLockTimeout(error)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 200 * attempt));
+    }
+  }
+}
+
+async function applyPending(runner: Runner, schema: string): Promise<number[]> {
+  await runner.run(patient);
+  await runner.run(lock);
+  await runner.run(boundedLocks);
+  if ((await runner.run(hasSchema, [schema])).length === 0) await runner.run(makeSchema);
+  await runner.run(makeLedger);
+  const applied: number[] = [];
+  for (const migration of pending(await ledger(runner))) {
+    await runner.run(new Statement(null, migration.sql));
+    await runner.run(noteApplied, [migration.version, migration.name, checksum(migration)]);
+    applied.push(migration.version);
+  }
+  return applied;
+}
+
+/** The SQL of what is not applied yet, for people who run it themselves; '' when there is nothing to do. */
+export async function plan(session: Session): Promise<string> {
+  const applied = await ledger(session).catch((error: unknown) => {
+    if (isMissingSchema(error)) return new Map<number, string>();
+    throw error;
+  });
+  const todo = pending(applied);
+  if (todo.length === 0) return "";
+  const jobs = `"${session.schema}"`;
+  const parts = todo.map(
+    (one) =>
+      `-- ${one.version} ${one.name}\n${one.sql(jobs).trim()}\n${NOTE(jobs)}(${one.version}, '${one.name}', '${checksum(one)}');`,
+  );
+  return [
+    "begin;",
+    "select pg_advisory_xact_lock(7463825);",
+    `create schema if not exists ${jobs};`,
+    `${LEDGER(jobs)};`,
+    ...parts,
+    "commit;",
+    "",
+  ].join("\n");
+}
+
+/** The newest applied version; 0 without a schema. */
+export async function schemaVersion(runner: Runner): Promise<number> {
+  try {
+    return Math.max(0, ...(await ledger(runner)).keys());
+  } catch (error) {
+    if (isMissingSchema(error)) return 0;
+    throw error;
+  }
+}
+
+async function ledger(runner: Runner): Promise<Map<number, string>> {
+  return new Map((await runner.run(readLedger)).map(([version, sum]) => [Number(version), sum!]));
+}
+
+function pending(applied: ReadonlyMap<number, string>): Migration[] {
+  return MIGRATIONS.filter((migration) => {
+    const found = applied.get(migration.version);
+    if (found !== undefined && found !== checksum(migration)) {
+      throw new MigrationDriftError(migration.version, found, checksum(migration));
+    }
+    return found === undefined;
+  });
+}

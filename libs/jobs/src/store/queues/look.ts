@@ -1,0 +1,66 @@
+import { type Runner, Statement, arrayOf } from "../../pg/statement.js";
+
+/** A lane as an idle process asks about it. */
+export interface LookLane {
+  queueId: number;
+  lane: number;
+  at: string;
+  backMs: number;
+}
+
+export interface Look {
+  versions: Map<number, number>;
+  /** By queue: ms until the next claimable job of its lanes is due; ≤ 0 is now. */
+  due: Map<number, number>;
+  /** Queues in which a quarantined job waits. */
+  suspects: Set<number>;
+  chores: string[];
+}
+
+// One statement over all queues of a process, so that an idle process costs the same with 1 and with 50.
+const lookAround = new Statement(
+  "look",
+  (jobs) => `
+select 'queue', q.id::text, q.version::text from ${jobs}.queue q where q.id = any($1::integer[])
+union all
+select case when wanted.lane < 20000 then 'due' else 'suspect' end, wanted.queue_id::text, (min(extract(epoch from one.run_at - now())) * 1000)::text
+from unnest($2::integer[], $3::smallint[], $4::timestamptz[], $5::float8[]) as wanted (queue_id, lane, at, back)
+cross join lateral (
+  select j.run_at
+  from ${jobs}.job j
+  where j.queue_id = wanted.queue_id and j.lane = wanted.lane and j.lane > -1
+    and j.run_at >= wanted.at - wanted.back * interval '1 ms'
+    and (j.lease_until is null or ($6::boolean and j.lease_until < now()))
+  order by j.run_at, j.id
+  limit 1
+) one
+group by 1, 2
+union all
+select 'chore', c.name, null from ${jobs}.chore c
+where c.due_at <= now() and (c.name <> 'rollup' or exists (select 1 from ${jobs}.stat_delta))`,
+);
+
+/** What is there to do, for a process with nothing to do. */
+export async function look(
+  runner: Runner,
+  queueIds: readonly number[],
+  lanes: readonly LookLane[],
+  takeOver: boolean,
+): Promise<Look> {
+  const rows = await runner.run(lookAround, [
+    arrayOf(queueIds),
+    arrayOf(lanes.map((one) => one.queueId)),
+    arrayOf(lanes.map((one) => one.lane)),
+    `{${lanes.map((one) => `"${one.at}"`).join(",")}}`,
+    arrayOf(lanes.map((one) => one.backMs)),
+    takeOver,
+  ]);
+  const seen: Look = { versions: new Map(), due: new Map(), suspects: new Set(), chores: [] };
+  for (const [what, name, value] of rows) {
+    if (what === "queue") seen.versions.set(Number(name), Number(value));
+    else if (what === "due") seen.due.set(Number(name), Number(value));
+    else if (what === "suspect") seen.suspects.add(Number(name));
+    else seen.chores.push(name!);
+  }
+  return seen;
+}

@@ -1,0 +1,123 @@
+import { type Runner, Statement } from "../../pg/statement.js";
+
+/** Jobs of one queue and kind by state; finished ones as far back as they are kept. */
+export interface KindCounts {
+  queue: string;
+  kind: string;
+  unfinished: number;
+  succeeded: number;
+  skipped: number;
+  cancelled: number;
+  dead: number;
+}
+
+/** How a queue is doing. */
+export interface QueueHealth {
+  queue: string;
+  /** Jobs that could run now, counted up to 10,001. */
+  backlog: number;
+  /** Age of the oldest of them in ms; 0 without. */
+  lagMs: number;
+  oldestJob: string | null;
+  deadLetters: number;
+  /** Claims whose worker has not renewed them, counted up to 10,001. */
+  expiredLeases: number;
+}
+
+// From the counters, never by counting rows.
+const countKinds = new Statement(
+  "counts",
+  (jobs) => `
+select q.name, l.kind,
+  coalesce(sum(s.n) filter (where s.state = 0), 0), coalesce(sum(s.n) filter (where s.state = 1), 0),
+  coalesce(sum(s.n) filter (where s.state = 2), 0), coalesce(sum(s.n) filter (where s.state = 3), 0),
+  coalesce(sum(s.n) filter (where s.state = 4), 0)
+from (
+  select queue_id, lane, state, n from ${jobs}.stat
+  union all
+  select queue_id, lane, state, n from ${jobs}.stat_delta
+) s
+join ${jobs}.queue q on q.id = s.queue_id
+join ${jobs}.lane l on l.queue_id = s.queue_id and l.id = s.lane
+group by 1, 2 order by 1, 2`,
+);
+
+const healthOfQueues = new Statement(
+  "health",
+  (jobs) => `
+select q.name,
+  (select count(*) from (
+    select 1 from ${jobs}.lane l cross join lateral (
+      select 1 from ${jobs}.job j where j.queue_id = q.id and j.lane = any(array[l.id, l.id + 20000]::smallint[]) and j.lane > -1
+        and j.run_at <= now() and (j.lease_until is null or j.lease_until < now()) limit 10001) due
+    where l.queue_id = q.id limit 10001) backlog),
+  coalesce((extract(epoch from now() - oldest.run_at) * 1000)::bigint, 0), q.id || '-' || oldest.id,
+  (select coalesce(sum(n), 0) from (
+    select n from ${jobs}.stat s where s.queue_id = q.id and s.state = 4
+    union all select n from ${jobs}.stat_delta s where s.queue_id = q.id and s.state = 4) dead),
+  (select count(*) from (
+    select 1 from ${jobs}.lane l cross join lateral (
+      select 1 from ${jobs}.job j where j.queue_id = q.id and j.lane = any(array[l.id, l.id + 20000]::smallint[]) and j.lane > -1
+        and j.run_at <= now() and j.lease_until < now() limit 10001) late
+    where l.queue_id = q.id limit 10001) expired)
+from ${jobs}.queue q
+left join lateral (
+  select head.run_at, head.id
+  from ${jobs}.lane l cross join lateral (
+    select j.run_at, j.id from ${jobs}.job j
+    where j.queue_id = q.id and j.lane = l.id and j.lane > -1 and j.run_at <= now()
+      and (j.lease_until is null or j.lease_until < now())
+    order by j.run_at, j.id limit 1) head
+  where l.queue_id = q.id
+  order by head.run_at, head.id limit 1
+) oldest on true
+where $1::text[] is null or q.name = any($1::text[])
+order by q.name`,
+);
+
+// Kinds with work that no live worker has a handler for. A worker that has not beaten for a minute is not live.
+const unhandledKinds = new Statement(
+  "unknown_kinds",
+  (jobs) => `
+select distinct q.name, l.kind
+from ${jobs}.lane l
+join ${jobs}.queue q on q.id = l.queue_id
+where exists (select 1 from ${jobs}.job j where j.queue_id = l.queue_id and j.lane = l.id and j.lane > -1)
+  and not exists (
+    select 1 from ${jobs}.worker w
+    where w.stopped_at is null and w.beat_at > now() - interval '1 minute' and w.kinds -> q.name ? l.kind)
+order by 1, 2`,
+);
+
+export async function counts(runner: Runner): Promise<KindCounts[]> {
+  const rows = await runner.run(countKinds);
+  return rows.map(([queue, kind, unfinished, succeeded, skipped, cancelled, dead]) => ({
+    queue: queue!,
+    kind: kind!,
+    unfinished: Number(unfinished),
+    succeeded: Number(succeeded),
+    skipped: Number(skipped),
+    cancelled: Number(cancelled),
+    dead: Number(dead),
+  }));
+}
+
+export async function health(
+  runner: Runner,
+  queues: readonly string[] | null,
+): Promise<QueueHealth[]> {
+  const rows = await runner.run(healthOfQueues, [queues]);
+  return rows.map(([queue, backlog, lagMs, oldestJob, deadLetters, expiredLeases]) => ({
+    queue: queue!,
+    backlog: Number(backlog),
+    lagMs: Number(lagMs),
+    oldestJob: oldestJob ?? null,
+    deadLetters: Number(deadLetters),
+    expiredLeases: Number(expiredLeases),
+  }));
+}
+
+export async function unknownKinds(runner: Runner): Promise<{ queue: string; kind: string }[]> {
+  const rows = await runner.run(unhandledKinds);
+  return rows.map(([queue, kind]) => ({ queue: queue!, kind: kind! }));
+}

@@ -1,0 +1,130 @@
+import type { Database } from "../pg/database.js";
+import { ConnectionLostError, type Session } from "../pg/session.js";
+import { isMissingSchema } from "../pg/sqlstate.js";
+import type { Row, Runner, Statement } from "../pg/statement.js";
+import { NEEDED_VERSION, schemaVersion } from "./migrations/migrate.js";
+import { JobIds } from "./queues/ids.js";
+import { ensureLane, ensureQueue } from "./queues/lanes.js";
+
+// What a process keeps of the tables besides a connection: which queue and lane a job goes to, a block of
+// ids, and whether the schema is there. It decides nothing; the database does.
+
+/** The schema is missing (`found` = 0) or older than this release needs. */
+export class SchemaOutdatedError extends Error {
+  override readonly name = "SchemaOutdatedError";
+  constructor(readonly found: number) {
+    super(found === 0 ? "the schema is missing" : `the schema has version ${found}`);
+  }
+}
+
+export interface LaneAddress {
+  queueId: number;
+  lane: number;
+}
+
+export class Store implements Runner {
+  readonly schema: string;
+  readonly ids = new JobIds();
+  readonly session: Session;
+  readonly #queues = new Map<string, number>();
+  readonly #lanes = new Map<string, LaneAddress>();
+  readonly #resolving = new Map<string, Promise<LaneAddress>>();
+  #ready = false;
+
+  /** A lane was made: workers do not know it yet. */
+  onLaneMade: (queueId: number) => void = () => {};
+
+  constructor(database: Database) {
+    this.schema = database.schema;
+    this.session = database.open("front");
+  }
+
+  /** Rejects with {@link SchemaOutdatedError} when the schema does not serve. */
+  async run(statement: Statement, values?: readonly unknown[]): Promise<Row[]> {
+    return await this.guard(() => this.session.run(statement, values));
+  }
+
+  /** Several statements in one transaction, guarded in the same way. */
+  async transaction<T>(fn: (run: Runner["run"]) => Promise<T>): Promise<T> {
+    return await this.guard(() => this.session.transaction(fn));
+  }
+
+  /** Gives each job an id that has none yet: known before the insert, so that a lost commit can be repeated. */
+  async number(jobs: readonly { id: string }[]): Promise<void> {
+    const nameless = jobs.filter((job) => job.id === "");
+    if (nameless.length === 0) return;
+    const ids = await this.guard(() => this.ids.take(this.session, nameless.length));
+    nameless.forEach((job, index) => (job.id = ids[index]!));
+  }
+
+  /** Runs `work` once the schema is known to serve; when it has gone meanwhile, says so. */
+  async guard<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      if (!this.#ready) {
+        const found = await schemaVersion(this.session);
+        if (found < NEEDED_VERSION) throw new SchemaOutdatedError(found);
+        this.#ready = true;
+      }
+      return await work();
+    } catch (error) {
+      if (!isMissingSchema(error)) throw error;
+      this.forget();
+      const found = await schemaVersion(this.session);
+      throw found < NEEDED_VERSION ? new SchemaOutdatedError(found) : error;
+    }
+  }
+
+  /** What is cached may be of a schema that is gone. */
+  forget(): void {
+    this.#ready = false;
+    this.#queues.clear();
+    this.#lanes.clear();
+  }
+
+  /** The cached lane; `undefined` before its first use. */
+  knownLane(queue: string, kind: string, priority: number): LaneAddress | undefined {
+    return this.#lanes.get(laneKey(queue, kind, priority));
+  }
+
+  /** The lane, made on our own connection if it is new. */
+  async lane(queue: string, kind: string, priority: number): Promise<LaneAddress> {
+    const key = laneKey(queue, kind, priority);
+    const known = this.#lanes.get(key);
+    if (known) return known;
+    let resolving = this.#resolving.get(key);
+    if (!resolving) {
+      resolving = this.guard(() => this.#makeLane(key, queue, kind, priority));
+      this.#resolving.set(key, resolving);
+      void resolving.catch(() => undefined).finally(() => this.#resolving.delete(key));
+    }
+    return await resolving;
+  }
+
+  async #makeLane(
+    key: string,
+    queue: string,
+    kind: string,
+    priority: number,
+  ): Promise<LaneAddress> {
+    let queueId = this.#queues.get(queue);
+    if (queueId === undefined) {
+      queueId = (await ensureQueue(this.session, queue)).id;
+      this.#queues.set(queue, queueId);
+    }
+    const { lane, made } = await ensureLane(this.session, queueId, kind, priority);
+    const address = { queueId, lane };
+    this.#lanes.set(key, address);
+    if (made) this.onLaneMade(queueId);
+    return address;
+  }
+}
+
+const laneKey = (queue: string, kind: string, priority: number) => `${priority} ${queue}\n${kind}`;
+
+/** The connection broke while the statement was under way: it may have taken effect. */
+export const isOutcomeUnknown = (error: unknown): boolean =>
+  error instanceof ConnectionLostError && error.sent;
+
+/** Nothing can have taken effect: there was no connection. */
+export const isUnavailable = (error: unknown): boolean =>
+  error instanceof ConnectionLostError && !error.sent;

@@ -1,0 +1,139 @@
+import { type Runner, Statement, arrayOf } from "../../pg/statement.js";
+
+/** Where the scan of a lane starts. A hint only: what lies before is found by the next rescan. */
+export interface LaneRequest {
+  lane: number;
+  /** As PostgreSQL wrote it; '-infinity' = from the start. */
+  at: string;
+  id: string;
+  /** Looks back so many ms behind `at`. */
+  backMs: number;
+  /** At most so many jobs of this lane. */
+  room: number;
+}
+
+export interface ClaimRequest {
+  queueId: number;
+  /** The queue's version that the lanes were listed for; another one yields nothing. */
+  version: number;
+  lanes: readonly LaneRequest[];
+  room: number;
+  leaseMs: number;
+  worker: number;
+  /** May take over expired leases of others. */
+  takeOver: boolean;
+}
+
+/** A job in the hands of a worker: this attempt of it is ours until the lease runs out. */
+export interface Claim {
+  id: string;
+  queueId: number;
+  lane: number;
+  attempt: number;
+  worker: number;
+  failures: number;
+  crashes: number;
+  attempts: number | null;
+  timeoutMs: number | null;
+  /** As PostgreSQL wrote it: microseconds exact, for the cursor. */
+  runAt: string;
+  /** JSON text. */
+  payload: string;
+  /** Taken over from a worker whose lease ran out. */
+  rescued: boolean;
+}
+
+// The sub-select in ANY(ARRAY(…)) runs once, whatever the planner thinks; a join here was planned for an
+// empty table and stayed so. MATERIALIZED keeps LIMIT … SKIP LOCKED from being run again.
+const claimJobs = new Statement(
+  "claim",
+  (jobs) => `
+-- queued → running
+with picked as materialized (
+  select one.id, one.expired
+  from ${jobs}.queue q
+  cross join unnest($3::smallint[], $4::timestamptz[], $5::bigint[], $6::float8[], $7::integer[])
+    as wanted (lane, at, id, back, room)
+  cross join lateral (
+    select j.id, j.lease_until is not null as expired
+    from ${jobs}.job j
+    where j.queue_id = $1::integer and j.lane = wanted.lane and j.lane > -1
+      and (j.run_at, j.id) > (wanted.at - wanted.back * interval '1 ms', case when wanted.back > 0 then 0 else wanted.id end)
+      and j.run_at <= now()
+      and (j.lease_until is null or ($11::boolean and j.lease_until < now()))
+    order by j.run_at, j.id
+    limit wanted.room
+    for update skip locked
+  ) one
+  where q.id = $1::integer and q.version = $2::integer
+  limit $8::integer
+)
+update ${jobs}.job j
+set lease_until = to_timestamp(extract(epoch from now())::float8 + $9::float8 / 1000),
+  claimed_at = now(),
+  worker = $10::integer,
+  attempt = j.attempt + 1,
+  crashes = j.crashes + (j.lease_until is not null)::integer
+where j.queue_id = $1::integer and j.id = any(array(select id from picked))
+returning j.id, j.lane, j.attempt, j.failures, j.crashes, j.attempts, j.timeout_ms, j.run_at, j.payload,
+  j.id = any(array(select id from picked where expired))`,
+);
+
+/** Takes due jobs, highest lane first; in the order of the lanes, then of time, then of id. */
+export async function claim(runner: Runner, request: ClaimRequest): Promise<Claim[]> {
+  const { queueId, version, lanes, room, leaseMs, worker, takeOver } = request;
+  const rows = await runner.run(claimJobs, [
+    queueId,
+    version,
+    arrayOf(lanes.map((one) => one.lane)),
+    `{${lanes.map((one) => `"${one.at}"`).join(",")}}`,
+    arrayOf(lanes.map((one) => one.id)),
+    arrayOf(lanes.map((one) => one.backMs)),
+    arrayOf(lanes.map((one) => one.room)),
+    room,
+    leaseMs,
+    worker,
+    takeOver,
+  ]);
+  const claims = rows.map(
+    ([
+      id,
+      lane,
+      attempt,
+      failures,
+      crashes,
+      attempts,
+      timeoutMs,
+      runAt,
+      payload,
+      rescued,
+    ]): Claim => ({
+      id: id!,
+      queueId,
+      lane: Number(lane),
+      attempt: Number(attempt),
+      worker,
+      failures: Number(failures),
+      crashes: Number(crashes),
+      attempts: attempts === null ? null : Number(attempts),
+      timeoutMs: timeoutMs === null ? null : Number(timeoutMs),
+      runAt: runAt!,
+      payload: payload!,
+      rescued: rescued === "t",
+    }),
+  );
+  return inOrder(claims, lanes);
+}
+
+/** RETURNING has no order. Ids ascend with time within a run_at; text of equal zone compares as time does. */
+function inOrder(claims: Claim[], lanes: readonly LaneRequest[]): Claim[] {
+  if (claims.length < 2) return claims;
+  const place = new Map(lanes.map((one, index) => [one.lane, index]));
+  return claims.sort(
+    (a, b) =>
+      place.get(a.lane)! - place.get(b.lane)! ||
+      (a.runAt === b.runAt ? 0 : a.runAt < b.runAt ? -1 : 1) ||
+      a.id.length - b.id.length ||
+      (a.id < b.id ? -1 : 1),
+  );
+}

@@ -1,0 +1,193 @@
+import { type Runner, Statement } from "../../pg/statement.js";
+
+/** A job as it goes into the table; null is what neither call nor definition said. */
+export interface NewJob {
+  /** Known before the insert, so that a lost commit can be looked up and repeated. */
+  id: string;
+  lane: number;
+  kind: string;
+  delayMs: number;
+  at: Date | null;
+  attempts: number | null;
+  timeoutMs: number | null;
+  key: string | null;
+  /** JSON text. */
+  payload: string;
+}
+
+const columns = (jobs: string) => `
+with new as materialized (
+  select * from jsonb_to_recordset($2::text::jsonb) as new (
+    id bigint, lane smallint, kind text, delay float8, at timestamptz, attempts smallint, timeout bigint, key text, payload jsonb)
+), inserted as (
+  insert into ${jobs}.job (id, queue_id, lane, kind, run_at, attempts, timeout_ms, key, payload)
+  select id, $1::integer, lane, kind,
+    coalesce(at, to_timestamp(extract(epoch from now())::float8 + delay / 1000)), attempts, timeout, key, payload
+  from new`;
+
+/** Jobs without a key, sent for the first time: nothing can be in their way. */
+const insert = new Statement(
+  "enqueue",
+  (jobs) => `
+-- → queued
+${columns(jobs)}
+)
+select null where false`,
+);
+
+/** Jobs with a key, or sent again: what is there already stays as it is. */
+const insertUnlessThere = new Statement(
+  "enqueue_unless_there",
+  (jobs) => `
+-- → queued
+${columns(jobs)}
+  on conflict do nothing
+  returning id
+)
+select id::text from inserted`,
+);
+
+const findByKey = new Statement(
+  "find_by_key",
+  (jobs) => `
+select id::text, key from ${jobs}.job where queue_id = $1::integer and kind = $2::text and key = any($3::text[])`,
+);
+
+const findById = new Statement(
+  "find_by_id",
+  (jobs) => `
+select id::text from ${jobs}.job where id = any($2::bigint[]) and queue_id = $1::integer
+union all select id::text from ${jobs}.done where id = any($2::bigint[]) and queue_id = $1::integer
+union all select id::text from ${jobs}.dead where id = any($2::bigint[]) and queue_id = $1::integer`,
+);
+
+function asRecords(batch: readonly NewJob[]): string {
+  // By hand: the payload is JSON text already and would be parsed and written again.
+  let text = "";
+  for (const job of batch) {
+    text += `${text === "" ? "[" : ","}{"id":${job.id},"lane":${job.lane},"kind":${JSON.stringify(job.kind)},"payload":${job.payload}`;
+    text += job.at === null ? `,"delay":${job.delayMs}` : `,"at":"${job.at.toISOString()}"`;
+    if (job.attempts !== null) text += `,"attempts":${job.attempts}`;
+    if (job.timeoutMs !== null) text += `,"timeout":${job.timeoutMs}`;
+    if (job.key !== null) text += `,"key":${JSON.stringify(job.key)}`;
+    text += "}";
+  }
+  return `${text}]`;
+}
+
+/** Inserts jobs of one queue that have no key. All or none. */
+export async function enqueue(
+  runner: Runner,
+  queueId: number,
+  batch: readonly NewJob[],
+): Promise<void> {
+  await runner.run(insert, [queueId, asRecords(batch)]);
+}
+
+/**
+ * Inserts jobs of one queue, some or all with keys; answers for each, in order, the id that holds its key.
+ * The batch goes in the order of its keys, so that two of them cannot wait for one another.
+ */
+export async function enqueueKeyed(
+  runner: Runner,
+  queueId: number,
+  batch: readonly NewJob[],
+): Promise<string[]> {
+  const ids: string[] = Array.from({ length: batch.length });
+  let open = batch.map((job, index) => ({ job, index }));
+  while (open.length > 0) {
+    open.sort(
+      (a, b) =>
+        compare(a.job.kind, b.job.kind) ||
+        compare(a.job.key ?? "", b.job.key ?? "") ||
+        a.index - b.index,
+    );
+    const inserted = new Set(
+      (await runner.run(insertUnlessThere, [queueId, asRecords(open.map((one) => one.job))])).map(
+        ([id]) => id,
+      ),
+    );
+    const refused = open.filter(({ job, index }) => {
+      if (!inserted.has(job.id)) return true;
+      ids[index] = job.id;
+      return false;
+    });
+    const holders = await holdersOf(
+      runner,
+      queueId,
+      refused.map((one) => one.job),
+    );
+    // A key whose holder finished meanwhile is free again: once more for that one.
+    open = refused.filter(({ job, index }) => {
+      const holder = holders.get(`${job.kind}\n${job.key}`);
+      if (holder === undefined) return true;
+      ids[index] = holder;
+      return false;
+    });
+  }
+  return ids;
+}
+
+async function holdersOf(
+  runner: Runner,
+  queueId: number,
+  refused: readonly NewJob[],
+): Promise<Map<string, string>> {
+  const keysOf = new Map<string, Set<string>>();
+  for (const { kind, key } of refused) {
+    if (key === null) continue;
+    const keys = keysOf.get(kind) ?? new Set();
+    keysOf.set(kind, keys.add(key));
+  }
+  const holders = new Map<string, string>();
+  for (const [kind, keys] of keysOf) {
+    const rows = await runner.run(findByKey, [queueId, kind, [...keys]]);
+    for (const [id, key] of rows) holders.set(`${kind}\n${key}`, id!);
+  }
+  return holders;
+}
+
+/**
+ * Repeats a batch whose commit may have been lost; to be called inside a transaction.
+ * Answers the ids that are there already, running or finished: then the batch had been committed as a whole
+ * and this transaction must be rolled back. With none there, the jobs have now been inserted.
+ */
+export async function enqueueAgain(
+  runner: Runner,
+  queueId: number,
+  batch: readonly NewJob[],
+): Promise<Set<string>> {
+  const ids = `{${batch.map((job) => job.id).join(",")}}`;
+  const inserted = await runner.run(insertUnlessThere, [queueId, asRecords(batch)]);
+  const mine = new Set(inserted.map(([id]) => id!));
+  // A statement of its own: its snapshot is younger than any insert that the first one has waited for.
+  const there = await runner.run(findById, [queueId, ids]);
+  const before = new Set<string>();
+  const seen = new Map<string, number>();
+  for (const [id] of there) seen.set(id!, (seen.get(id!) ?? 0) + 1);
+  for (const [id, times] of seen) if (!mine.has(id) || times > 1) before.add(id);
+  return before;
+}
+
+/** Which of these ids exist, in any state. */
+export async function existing(
+  runner: Runner,
+  queueId: number,
+  ids: readonly string[],
+): Promise<Set<string>> {
+  const rows = await runner.run(findById, [queueId, `{${ids.join(",")}}`]);
+  return new Set(rows.map(([id]) => id!));
+}
+
+const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+
+/** The unfinished job that holds a key. */
+export async function findHolder(
+  runner: Runner,
+  queueId: number,
+  kind: string,
+  key: string,
+): Promise<string | undefined> {
+  const [row] = await runner.run(findByKey, [queueId, kind, [key]]);
+  return row?.[0] ?? undefined;
+}

@@ -1,0 +1,39 @@
+import { type Runner, Statement } from "../../pg/statement.js";
+import { type Fence, fenceValues, fenced, textField } from "./fence.js";
+
+export interface HandBack extends Fence {
+  /** It ran here and its process lived: earlier crashes are forgiven. Never started: they stay. */
+  started: boolean;
+  /** A suspect, to be run alone: into its lane + 20,000, its crashes kept. */
+  quarantine: boolean;
+}
+
+const handBackJobs = new Statement(
+  "hand_back",
+  (jobs) => `
+-- running → queued: given back, no attempt spent
+with mine as (
+  update ${jobs}.job j
+  set lease_until = null, worker = null,
+    crashes = case when (${textField(1)})::boolean then 0 else j.crashes end,
+    lane = case when (${textField(2)})::boolean then j.lane % 10000 + 20000
+                when (${textField(1)})::boolean then j.lane % 10000 else j.lane end
+  where ${fenced}
+  returning j.id
+)
+select id from mine`,
+);
+
+/** Returns claims to their queue at once; answers those of the batch that were still ours. */
+export async function handBack(
+  runner: Runner,
+  queueId: number,
+  worker: number,
+  batch: readonly HandBack[],
+): Promise<Set<string>> {
+  const rows = await runner.run(
+    handBackJobs,
+    fenceValues(queueId, worker, batch, (one) => `${one.started},${one.quarantine}`),
+  );
+  return new Set(rows.map(([id]) => id!));
+}

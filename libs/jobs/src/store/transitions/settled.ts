@@ -1,0 +1,34 @@
+import { type Runner, Statement } from "../../pg/statement.js";
+import { type Fence, fenceValues } from "./fence.js";
+
+const same = (
+  table: string,
+  id: string,
+) => `${table}.queue_id = $1::integer and ${table}.${id} = any($2::bigint[])
+  and ${table}.attempt = ($3::jsonb -> ${table}.${id}::text ->> 0)::integer`;
+
+// The trace that our own settle would have left: the same attempt and worker among the finished, an error of
+// this attempt, or the row put back and not claimed again since.
+const findSettled = new Statement(
+  "find_settled",
+  (jobs) => `
+select d.id from ${jobs}.done d where ${same("d", "id")} and d.worker = $4::integer
+union
+select d.id from ${jobs}.dead d where ${same("d", "id")} and d.worker = $4::integer
+union
+select e.job_id from ${jobs}.attempt_error e where ${same("e", "job_id")} and e.worker = $4::integer
+union
+select j.id from ${jobs}.job j where ${same("j", "id")} and j.worker is null`,
+);
+
+/** Of these attempts, those that have been settled, by a statement whose answer never came. */
+export async function settled(
+  runner: Runner,
+  queueId: number,
+  worker: number,
+  batch: readonly Fence[],
+): Promise<Set<string>> {
+  return new Set(
+    (await runner.run(findSettled, fenceValues(queueId, worker, batch))).map(([id]) => id!),
+  );
+}

@@ -1,0 +1,34 @@
+import { type Runner, Statement } from "../../pg/statement.js";
+import { type Fence, fenceValues, fenced, textField } from "./fence.js";
+
+export interface Snooze extends Fence {
+  delayMs: number;
+}
+
+const snoozeJobs = new Statement(
+  "snooze",
+  (jobs) => `
+-- running → queued: later, and no failure
+with mine as (
+  update ${jobs}.job j
+  set lease_until = null, worker = null, crashes = 0, lane = j.lane % 10000,
+    run_at = to_timestamp(extract(epoch from now())::float8 + (${textField(1)})::float8 / 1000)
+  where ${fenced}
+  returning j.id
+)
+select id from mine`,
+);
+
+/** Puts jobs off without counting a failure; answers those of the batch that were still ours. */
+export async function snooze(
+  runner: Runner,
+  queueId: number,
+  worker: number,
+  batch: readonly Snooze[],
+): Promise<Set<string>> {
+  const rows = await runner.run(
+    snoozeJobs,
+    fenceValues(queueId, worker, batch, (one) => String(one.delayMs)),
+  );
+  return new Set(rows.map(([id]) => id!));
+}

@@ -1,0 +1,41 @@
+import { type Runner, Statement } from "../../pg/statement.js";
+
+const takeChore = new Statement(
+  "take_chore",
+  (jobs) => `
+update ${jobs}.chore set due_at = now() + every where name = $1::text and due_at <= now() returning name`,
+);
+
+const rollUpStats = new Statement(
+  "roll_up",
+  (jobs) => `
+with deltas as (
+  delete from ${jobs}.stat_delta returning queue_id, lane, state, day, n
+), sums as (
+  select queue_id, lane, state, day, sum(n) as n from deltas group by 1, 2, 3, 4
+)
+insert into ${jobs}.stat as s (queue_id, lane, state, day, n)
+select queue_id, lane, state, day, n from sums where n <> 0
+on conflict (queue_id, lane, state, day) do update set n = s.n + excluded.n`,
+);
+
+const makePartitions = new Statement(
+  "ensure_partitions",
+  (jobs) => `select ${jobs}.ensure_partitions($1::integer)`,
+);
+
+/** Whoever moves the chore's due time runs it. */
+export async function takeTurn(runner: Runner, name: string): Promise<boolean> {
+  return (await runner.run(takeChore, [name])).length > 0;
+}
+
+/** Folds the counters' deltas into their sums. */
+export async function rollUp(runner: Runner): Promise<void> {
+  await runner.run(rollUpStats);
+}
+
+/** Daily partitions of finished jobs and errors, `days` ahead; answers how many were made. */
+export async function ensurePartitions(runner: Runner, days = 7): Promise<number> {
+  const [row] = await runner.run(makePartitions, [days]);
+  return Number(row![0]);
+}

@@ -1,0 +1,1 @@
+export { JobsHealthIndicator, type JobsHealthOptions } from "./jobs-health.indicator.js";

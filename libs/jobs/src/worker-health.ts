@@ -1,0 +1,77 @@
+import { type Server, createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { JobsWorkerModule } from "./jobs-worker.module.js";
+import { monotonic } from "./worker/held.js";
+
+/** Where a worker's probes are served. */
+export interface HealthOptions {
+  /** 0 takes a free one. */
+  port: number;
+  /** Default '127.0.0.1'. */
+  host?: string;
+}
+
+export interface HealthServer {
+  port: number;
+  /** From now on not ready. */
+  drain(): void;
+  close(): Promise<void>;
+}
+
+/** Without a tick for so long the process is beyond repair. */
+const DEAD_AFTER_MS = 60_000;
+/** A look that the database answered proves it; looks are one poll interval apart. */
+const PROOF_MS = 10_000;
+
+/**
+ * `/livez`: the loop turns and the poll ticks; never asks the database, never fails because it is away.
+ * `/readyz`: the database has answered lately, the schema fits, and it is not draining; costs no query either.
+ */
+export async function serveHealth(
+  { port, host = "127.0.0.1" }: HealthOptions,
+  workers: readonly JobsWorkerModule[],
+): Promise<HealthServer> {
+  let draining = false;
+  const alive = () =>
+    workers.every(
+      ({ worker }) =>
+        !worker || worker.state === "stopped" || monotonic() - worker.tickedAt < DEAD_AFTER_MS,
+    );
+  const ready = () =>
+    !draining &&
+    workers.every(
+      ({ worker }) =>
+        worker?.state === "working" &&
+        monotonic() - worker.answeredAt < PROOF_MS + worker.settings.pollMs * 2,
+    );
+  const server = createServer((request, response) => {
+    const path = new URL(request.url ?? "/", "http://localhost").pathname;
+    const probe = path === "/livez" ? alive : path === "/readyz" ? ready : undefined;
+    const ok = probe?.();
+    response.writeHead(ok === undefined ? 404 : ok ? 200 : 503, {
+      "content-type": "application/json",
+      "cache-control": "no-store",
+    });
+    response.end(
+      JSON.stringify(ok === undefined ? { status: "not found" } : { status: ok ? "ok" : "error" }),
+    );
+  });
+  await listen(server, port, host);
+  server.unref();
+  return {
+    port: (server.address() as AddressInfo).port,
+    drain: () => (draining = true),
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function listen(server: Server, port: number, host: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, () => resolve());
+  });
+}

@@ -1,0 +1,106 @@
+import type { Session } from "../pg/session.js";
+import { claim } from "../store/transitions/claim.js";
+import { monotonic } from "./held.js";
+import type { Outage } from "./outage.js";
+import type { ClaimAsk, QueueWorker } from "./queue-worker.js";
+import type { Slots } from "./slots.js";
+
+// Claims for the queues of this process, on a connection of their own, under an id that belongs to it: when the
+// connection is lost, claims without an answer are forgotten, and the next ones carry a new id.
+
+/** Expired leases of others are taken over only by a process whose claims have worked so long. */
+const TAKE_OVER_AFTER_MS = 10_000;
+
+export interface ClaimerPorts {
+  session: Session;
+  slots: Slots;
+  outage: Outage;
+  leaseMs: number;
+  /** A fresh worker id, given by the database and never given again. */
+  register(): Promise<number>;
+  /** Whether this process takes jobs now. */
+  open(): boolean;
+}
+
+export class Claimer {
+  #id: number | undefined;
+  #registering: Promise<number> | undefined;
+  #claiming = 0;
+
+  constructor(private readonly ports: ClaimerPorts) {}
+
+  /** The id that claims carry now. */
+  get id(): number | undefined {
+    return this.#id;
+  }
+
+  /** Whether a claim is under way: its jobs may still come. */
+  get busy(): boolean {
+    return this.#claiming > 0;
+  }
+
+  get mayTakeOver(): boolean {
+    return this.ports.session.connectedFor >= TAKE_OVER_AFTER_MS;
+  }
+
+  /** The connection was lost, and with it the id. */
+  forgetId(): void {
+    this.#id = undefined;
+  }
+
+  /** Claims for this queue, as long as it has room and there may be more; answers false when it failed. */
+  async feed(queue: QueueWorker): Promise<boolean> {
+    queue.claiming = true;
+    try {
+      while (queue.wanted && this.ports.open()) {
+        const ask = queue.ask(monotonic());
+        if (!ask) break;
+        queue.wanted = false;
+        await this.take(queue, ask);
+        if (queue.lastWasFull) queue.wanted = true;
+        if (this.ports.open()) this.ports.slots.fill(queue);
+      }
+      return true;
+    } catch (error) {
+      queue.wanted = true;
+      await this.ports.outage.met("claiming failed and is tried again", error);
+      return false;
+    } finally {
+      queue.claiming = false;
+    }
+  }
+
+  /** One claim; answers how many jobs came. */
+  async take(queue: QueueWorker, ask: ClaimAsk): Promise<number> {
+    const { session, slots, leaseMs, outage } = this.ports;
+    this.#claiming++;
+    try {
+      const worker = await this.#identity();
+      const since = monotonic();
+      const claims = await claim(session, {
+        ...ask,
+        queueId: queue.settings.id,
+        version: queue.version,
+        leaseMs,
+        worker,
+        takeOver: this.mayTakeOver,
+      });
+      outage.over();
+      queue.learn(ask, claims, monotonic() - since, monotonic());
+      for (const one of claims) slots.take(queue, one, since);
+      return claims.length;
+    } finally {
+      this.#claiming--;
+    }
+  }
+
+  async #identity(): Promise<number> {
+    if (this.#id !== undefined) return this.#id;
+    await this.ports.session.connect();
+    this.#registering ??= this.ports.register().finally(() => (this.#registering = undefined));
+    const id = await this.#registering;
+    // Lost meanwhile: the id belongs to no connection.
+    if (!this.ports.session.connected) throw new Error("the connection for claims was lost");
+    return (this.#id = id);
+  }
+}

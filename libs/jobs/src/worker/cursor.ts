@@ -1,0 +1,81 @@
+import type { Claim, LaneRequest } from "../store/transitions/claim.js";
+
+// Where the next claim of a queue starts to scan. Under a pinned snapshot the rows of finished jobs stay in
+// the index: a scan from the start would walk them all, again and again. A hint only: commits land behind it
+// all the time, so a short claim looks back, and every now and then one starts from the beginning.
+
+interface Position {
+  at: string;
+  id: string;
+}
+
+const START: Position = { at: "-infinity", id: "0" };
+const LOOK_BACK_MS = 1_000;
+const RESCAN_MS = 500;
+const RESCAN_AT_LATEST_MS = 5_000;
+/** A rescan may take this share of the time. */
+const RESCAN_SHARE = 20;
+/** Looking back is dear when such a claim takes so much longer than the quickest. */
+const DEAR_MS = 1;
+
+export class Cursor {
+  readonly #positions = new Map<number, Position>();
+  #lookBackMs = 0;
+  #backMs = LOOK_BACK_MS;
+  #rescannedAt = Number.NEGATIVE_INFINITY;
+  #rescanCost = 0;
+  #quickest = Number.POSITIVE_INFINITY;
+  #rescanning = false;
+
+  /** From where to scan these lanes now; `now` in monotonic ms. */
+  requests(lanes: readonly { lane: number; room: number }[], now: number): LaneRequest[] {
+    const every = Math.min(
+      Math.max(RESCAN_MS, RESCAN_SHARE * this.#rescanCost),
+      RESCAN_AT_LATEST_MS,
+    );
+    this.#rescanning = now - this.#rescannedAt >= every;
+    if (this.#rescanning)
+      return lanes.map(({ lane, room }) => ({ lane, room, backMs: 0, ...START }));
+    return lanes.map(({ lane, room }) => ({
+      lane,
+      room,
+      backMs: this.#lookBackMs,
+      ...(this.#positions.get(lane) ?? START),
+    }));
+  }
+
+  /** Learns from the claim that {@link requests} was for. */
+  learn(claims: readonly Claim[], full: boolean, costMs: number, now: number): void {
+    if (this.#rescanning) {
+      this.#rescannedAt = now;
+      this.#rescanCost = costMs;
+    } else if (this.#lookBackMs > 0) {
+      const dear = costMs - this.#quickest > DEAR_MS;
+      this.#backMs = dear ? this.#backMs / 2 : Math.min(LOOK_BACK_MS, this.#backMs * 2);
+    }
+    this.#quickest = Math.min(this.#quickest, costMs);
+    for (const { lane, runAt, id } of claims) {
+      const known = this.#positions.get(lane);
+      // A full rescan has met more than it could take: the rest lies right behind its last row.
+      if ((this.#rescanning && full) || known === undefined || isBehind(known, runAt, id)) {
+        this.#positions.set(lane, { at: runAt, id });
+      }
+    }
+    this.#lookBackMs = full ? 0 : this.#backMs;
+  }
+
+  /** Something was seen that may lie behind: the next claim starts from the beginning. */
+  rescan(): void {
+    this.#rescannedAt = Number.NEGATIVE_INFINITY;
+  }
+
+  /** Where an idle look may start, when looking from the beginning is too dear. */
+  position(lane: number): { at: string; backMs: number } {
+    return { at: this.#positions.get(lane)?.at ?? START.at, backMs: LOOK_BACK_MS };
+  }
+}
+
+const isBehind = (known: Position, at: string, id: string): boolean =>
+  known.at < at ||
+  (known.at === at &&
+    (known.id.length < id.length || (known.id.length === id.length && known.id < id)));

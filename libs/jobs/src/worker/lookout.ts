@@ -1,0 +1,154 @@
+import type { Session } from "../pg/session.js";
+import { QUARANTINED, lanesOf } from "../store/queues/lanes.js";
+import { type LookLane, look } from "../store/queues/look.js";
+import { monotonic } from "./held.js";
+import type { Outage } from "./outage.js";
+import type { QueueWorker } from "./queue-worker.js";
+
+// Looks what there is to do, every poll interval: one statement over all queues. Polling is the truth; hints and
+// timers only make it quicker.
+
+/** A look that takes a larger share of the poll interval starts at the cursors, most of the time. */
+const DEAR_SHARE = 20;
+const RESCAN_AT_LATEST_MS = 5_000;
+
+export interface LookoutPorts {
+  session: Session;
+  /** Where lanes are read from. */
+  front: Session;
+  outage: Outage;
+  pollMs: number;
+  queues: ReadonlyMap<number, QueueWorker>;
+  open(): boolean;
+  mayTakeOver(): boolean;
+  /** A queue has something that can be claimed. */
+  found(queue: QueueWorker): void;
+  /** Queues in which a quarantined job waits. */
+  suspects(queues: ReadonlySet<number>): void;
+  chore(name: string): void;
+}
+
+export class Lookout {
+  /** When the poll timer last fired, and when the database last answered; monotonic ms. */
+  tickedAt = monotonic();
+  answeredAt = Number.NEGATIVE_INFINITY;
+  #timer: NodeJS.Timeout | undefined;
+  readonly #dueTimers = new Map<QueueWorker, { at: number; timer: NodeJS.Timeout }>();
+  #looking = false;
+  #again = false;
+  #cost = 0;
+  #wholeAt = Number.NEGATIVE_INFINITY;
+
+  constructor(private readonly ports: LookoutPorts) {}
+
+  start(): void {
+    clearTimeout(this.#timer);
+    this.tickedAt = monotonic();
+    void this.look();
+    // Not all replicas at once.
+    this.#timer = setTimeout(() => this.start(), this.ports.pollMs * (0.95 + Math.random() * 0.1));
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    for (const { timer } of this.#dueTimers.values()) clearTimeout(timer);
+    this.#dueTimers.clear();
+  }
+
+  /** Looks now; while a look is under way, once more after it. */
+  async look(): Promise<void> {
+    if (!this.ports.open()) return;
+    this.#again = true;
+    if (this.#looking) return;
+    this.#looking = true;
+    try {
+      while (this.#again && this.ports.open()) {
+        this.#again = false;
+        await this.#lookOnce();
+      }
+    } catch (error) {
+      this.ports.outage.complain("the database is away", error);
+    } finally {
+      this.#looking = false;
+    }
+  }
+
+  /** A job of this queue is due in so many ms. Beyond the poll interval it is seen again in time. */
+  dueIn(queue: QueueWorker, ms: number): void {
+    if (ms > this.ports.pollMs || !this.ports.open()) return;
+    const at = performance.now() + ms;
+    const known = this.#dueTimers.get(queue);
+    if (known && known.at <= at) return;
+    clearTimeout(known?.timer);
+    const timer = setTimeout(
+      () => {
+        this.#dueTimers.delete(queue);
+        this.ports.found(queue);
+        // Another job may be due a little later.
+        void this.look();
+      },
+      Math.ceil(ms) + 1,
+    ).unref();
+    this.#dueTimers.set(queue, { at, timer });
+  }
+
+  async #lookOnce(): Promise<void> {
+    const { session, queues, pollMs } = this.ports;
+    const from = monotonic();
+    const whole = this.#cost * DEAR_SHARE < pollMs || from - this.#wholeAt >= RESCAN_AT_LATEST_MS;
+    const seen = await look(
+      session,
+      [...queues.keys()],
+      this.#lanes(whole),
+      this.ports.mayTakeOver(),
+    );
+    this.answeredAt = monotonic();
+    this.ports.outage.over();
+    if (whole) {
+      this.#wholeAt = this.answeredAt;
+      this.#cost = this.answeredAt - from;
+    }
+    await this.#readLanes(seen.versions);
+    for (const [queueId, ms] of seen.due) {
+      const queue = queues.get(queueId)!;
+      if (ms > 0) this.dueIn(queue, ms);
+      else {
+        // It may lie behind the cursor: a transaction that was open for long, an expired lease.
+        queue.cursor.rescan();
+        this.ports.found(queue);
+      }
+    }
+    this.ports.suspects(seen.suspects);
+    for (const chore of seen.chores) this.ports.chore(chore);
+  }
+
+  #lanes(whole: boolean): LookLane[] {
+    return [...this.ports.queues].flatMap(([queueId, queue]) =>
+      queue.lanes.flatMap(({ lane: { lane } }) => [
+        {
+          queueId,
+          lane,
+          ...(whole ? { at: "-infinity", backMs: 0 } : queue.cursor.position(lane)),
+        },
+        { queueId, lane: lane + QUARANTINED, at: "-infinity", backMs: 0 },
+      ]),
+    );
+  }
+
+  async #readLanes(versions: ReadonlyMap<number, number>): Promise<void> {
+    const { queues, front } = this.ports;
+    const stale = [...queues]
+      .filter(([id, queue]) => queue.version !== versions.get(id))
+      .map(([id]) => id);
+    if (stale.length === 0) return;
+    const lanes = await lanesOf(front, stale);
+    for (const id of stale) {
+      queues.get(id)!.serve(
+        lanes.filter((lane) => lane.queueId === id),
+        versions.get(id) ?? 0,
+      );
+    }
+    // Lanes that were not asked about may have something.
+    this.#again = true;
+  }
+}

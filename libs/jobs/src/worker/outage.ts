@@ -1,0 +1,37 @@
+import { monotonic } from "./held.js";
+
+const COMPLAIN_EVERY_MS = 10_000;
+const FIRST_PAUSE_MS = 100;
+const MAX_PAUSE_MS = 2_000;
+
+/** Patience with a database that is away: pauses that grow to 2 s, and one word in the log every 10 s. */
+export class Outage {
+  #complainedAt = Number.NEGATIVE_INFINITY;
+  #pauseMs = 0;
+
+  constructor(private readonly log: (message: string, params: { cause: string }) => void) {}
+
+  /** Something failed because of it: says so, if it has not for a while, and resolves when it is time to try again. */
+  async met(message: string, error: unknown): Promise<void> {
+    this.complain(message, error);
+    this.#pauseMs = Math.min(Math.max(FIRST_PAUSE_MS, this.#pauseMs * 2), MAX_PAUSE_MS);
+    await new Promise<void>((resolve) => setTimeout(resolve, this.#pauseMs));
+  }
+
+  complain(message: string, error: unknown): void {
+    const now = monotonic();
+    if (now - this.#complainedAt < COMPLAIN_EVERY_MS) return;
+    this.#complainedAt = now;
+    this.log(message, { cause: causeOf(error) });
+  }
+
+  /** The database has answered. */
+  over(): void {
+    this.#pauseMs = 0;
+  }
+}
+
+function causeOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? error.cause.message || error.cause.name : error.message;
+}

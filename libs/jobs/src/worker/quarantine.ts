@@ -1,0 +1,85 @@
+import { monotonic } from "./held.js";
+import type { Claimer } from "./claimer.js";
+import type { Outage } from "./outage.js";
+import type { QueueWorker } from "./queue-worker.js";
+import type { Slots } from "./slots.js";
+
+// A job whose process died twice is a suspect: it runs alone, in a process that holds nothing else, so that it
+// takes nobody with it. When no process happens to be empty, one of them makes itself so.
+
+const PATIENCE_MS = 5_000;
+
+export interface QuarantinePorts {
+  claimer: Claimer;
+  slots: Slots;
+  outage: Outage;
+  queues: ReadonlyMap<number, QueueWorker>;
+  look(): void;
+  /** The suspects are over: all queues go on. */
+  released(): void;
+}
+
+export class Quarantine {
+  #state: "open" | "emptying" | "alone" = "open";
+  #patienceEnds: number | undefined;
+  #whenEmpty: (() => void) | undefined;
+
+  constructor(private readonly ports: QuarantinePorts) {}
+
+  /** Whether jobs are claimed as usual. */
+  get open(): boolean {
+    return this.#state === "open";
+  }
+
+  /** Told after each look in which queues suspects wait. */
+  consider(queues: ReadonlySet<number>): void {
+    if (queues.size === 0) {
+      this.#patienceEnds = undefined;
+      if (this.#state === "emptying") this.#release();
+      return;
+    }
+    if (this.#state === "alone") return;
+    // A random part, so that of twenty processes one is first and the others see it done.
+    this.#patienceEnds ??= monotonic() + PATIENCE_MS * (1 + Math.random());
+    const { slots, claimer } = this.ports;
+    if (slots.held === 0 && !claimer.busy) void this.#runAlone(queues);
+    else if (this.#state === "open" && monotonic() >= this.#patienceEnds) {
+      this.#state = "emptying";
+      for (const queue of this.ports.queues.values()) slots.handBackWaiting(queue);
+    }
+  }
+
+  /** Told whenever a job is over. */
+  moved(): void {
+    if (this.ports.slots.held > 0) return;
+    this.#whenEmpty?.();
+    // Whether the suspect still waits, or another process was faster, is to be seen.
+    if (this.#state === "emptying") this.ports.look();
+  }
+
+  async #runAlone(queueIds: ReadonlySet<number>): Promise<void> {
+    this.#state = "alone";
+    const { claimer, slots, queues, outage } = this.ports;
+    try {
+      for (const id of queueIds) {
+        const queue = queues.get(id)!;
+        const taken = await claimer.take(queue, queue.askSuspect());
+        if (taken === 0) continue;
+        const empty = new Promise<void>((resolve) => (this.#whenEmpty = resolve));
+        slots.fill(queue);
+        if (slots.held > 0) await empty;
+        this.#whenEmpty = undefined;
+      }
+    } catch (error) {
+      outage.complain("claiming failed and is tried again", error);
+    } finally {
+      this.#release();
+    }
+  }
+
+  #release(): void {
+    this.#state = "open";
+    this.#patienceEnds = undefined;
+    this.ports.released();
+  }
+}

@@ -1,0 +1,176 @@
+import type { Handler } from "../handler/handler.js";
+import { type Lane, QUARANTINED, laneOf } from "../store/queues/lanes.js";
+import type { Claim, LaneRequest } from "../store/transitions/claim.js";
+import type { Attempt } from "./attempt.js";
+import { Cursor } from "./cursor.js";
+import { HandlerSlots, ServedLane, byPriority } from "./served-lane.js";
+
+// One queue in one process: how many jobs it may hold, which wait for a slot, which lanes to ask next.
+// It asks the worker for claims and starts; it never talks to the database itself.
+
+export interface QueueSettings {
+  name: string;
+  id: number;
+  concurrency: number;
+  prefetch: number;
+}
+
+export interface ClaimAsk {
+  lanes: LaneRequest[];
+  room: number;
+  /** It is for a quarantined job: the cursor learns nothing of it. */
+  suspect?: true;
+}
+
+export class QueueWorker {
+  readonly cursor = new Cursor();
+  /** The queue's version that the lanes were read for. */
+  version = 0;
+  /** There may be something to claim. */
+  wanted = true;
+  claiming = false;
+  /** The last claim brought all that it had room for. */
+  lastWasFull = false;
+  #lanes: ServedLane[] = [];
+  readonly #byLane = new Map<number, ServedLane>();
+  #turn = 0;
+  held = 0;
+  running = 0;
+  waiting = 0;
+
+  constructor(
+    readonly settings: QueueSettings,
+    private readonly handlers: ReadonlyMap<string, HandlerSlots>,
+  ) {}
+
+  /** The lanes of kinds that are handled here; those of other kinds are never walked. */
+  serve(lanes: readonly Lane[], version: number): void {
+    this.version = version;
+    for (const lane of lanes) {
+      const slots = this.handlers.get(lane.kind);
+      if (slots && !this.#byLane.has(lane.lane))
+        this.#byLane.set(lane.lane, new ServedLane(lane, slots));
+    }
+    this.#lanes = [...this.#byLane.values()].sort(byPriority);
+  }
+
+  get lanes(): readonly ServedLane[] {
+    return this.#lanes;
+  }
+
+  handlerOf(claim: Claim): Handler {
+    return this.#served(claim).slots.handler;
+  }
+
+  /** How many more may be claimed now; 0 as long as a claim would be too small to be worth a statement. */
+  get room(): number {
+    const { concurrency, prefetch } = this.settings;
+    const room = concurrency + prefetch - this.held;
+    const worthIt = room * 4 >= concurrency + prefetch || this.held < concurrency;
+    return worthIt ? Math.max(0, room) : 0;
+  }
+
+  /** What to claim now; undefined when there is no room, or no lane that could start one. */
+  ask(now: number): ClaimAsk | undefined {
+    const { room } = this;
+    if (room === 0) return undefined;
+    const open = this.#inTurn().flatMap(({ lane, slots }) => {
+      const share = Math.min(
+        room,
+        slots.limit + Math.min(slots.limit, this.settings.prefetch) - slots.held,
+      );
+      return share > 0 ? [{ lane: lane.lane, room: share }] : [];
+    });
+    return open.length === 0 ? undefined : { room, lanes: this.cursor.requests(open, now) };
+  }
+
+  /** What a claim has brought: the cursor goes on, and a full one says that there may be more. */
+  learn(ask: ClaimAsk, claims: readonly Claim[], costMs: number, now: number): void {
+    const perLane = new Map<number, number>();
+    for (const { lane } of claims) perLane.set(lane, (perLane.get(lane) ?? 0) + 1);
+    this.lastWasFull =
+      claims.length >= ask.room ||
+      ask.lanes.some(({ lane, room }) => (perLane.get(lane) ?? 0) >= room);
+    if (!ask.suspect) this.cursor.learn(claims, this.lastWasFull, costMs, now);
+  }
+
+  /** The quarantined jobs of these lanes, one of them. */
+  askSuspect(): ClaimAsk {
+    const lanes = this.#lanes.map(({ lane }) => ({
+      lane: lane.lane + QUARANTINED,
+      at: "-infinity",
+      id: "0",
+      backMs: 0,
+      room: 1,
+    }));
+    return { room: 1, lanes, suspect: true };
+  }
+
+  take(attempt: Attempt): void {
+    const served = this.#served(attempt.claim);
+    this.held++;
+    this.waiting++;
+    served.slots.held++;
+    served.waiting.push(attempt);
+  }
+
+  /** The next claim that has a slot; it counts as running from now on. */
+  next(): Attempt | undefined {
+    if (this.waiting === 0 || this.running >= this.settings.concurrency) return undefined;
+    const served = this.#lanes.find(({ waiting, slots }) => waiting.length > 0 && slots.free);
+    const attempt = served?.waiting.shift();
+    if (!served || !attempt) return undefined;
+    this.waiting--;
+    this.running++;
+    served.slots.running++;
+    return attempt;
+  }
+
+  /** Its body has ended: the slot is free. */
+  ended(attempt: Attempt): void {
+    this.running--;
+    this.#served(attempt.claim).slots.running--;
+  }
+
+  /** It is settled or lost: this process does not hold it any more. */
+  over(attempt: Attempt): void {
+    this.held--;
+    this.#served(attempt.claim).slots.held--;
+  }
+
+  /** It waited in vain: lost, or handed back. */
+  forgetWaiting(attempt: Attempt): void {
+    const { waiting } = this.#served(attempt.claim);
+    const at = waiting.indexOf(attempt);
+    if (at === -1) return;
+    waiting.splice(at, 1);
+    this.waiting--;
+  }
+
+  /** All that wait for a slot; they are not waiting any more. */
+  takeWaiting(): Attempt[] {
+    this.waiting = 0;
+    return this.#lanes.flatMap(({ waiting }) => waiting.splice(0));
+  }
+
+  #served({ lane }: Claim): ServedLane {
+    return this.#byLane.get(laneOf(lane))!;
+  }
+
+  /** Equal priorities take turns in being first. */
+  #inTurn(): ServedLane[] {
+    const lanes = this.#lanes;
+    if (lanes.length < 2) return lanes as ServedLane[];
+    const turn = this.#turn++;
+    const result: ServedLane[] = [];
+    for (let from = 0; from < lanes.length;) {
+      let to = from;
+      while (to < lanes.length && lanes[to]!.lane.priority === lanes[from]!.lane.priority) to++;
+      const equals = lanes.slice(from, to);
+      const first = turn % equals.length;
+      result.push(...equals.slice(first), ...equals.slice(0, first));
+      from = to;
+    }
+    return result;
+  }
+}

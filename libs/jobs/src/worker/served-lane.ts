@@ -1,0 +1,34 @@
+import type { Lane } from "../store/queues/lanes.js";
+import type { Handler } from "../handler/handler.js";
+import type { Attempt } from "./attempt.js";
+
+/** What a handler has taken of this process, over all queues. */
+export class HandlerSlots {
+  running = 0;
+  /** Claimed and not over: waiting, running, being settled. */
+  held = 0;
+
+  constructor(readonly handler: Handler) {}
+
+  get limit(): number {
+    return this.handler.concurrency ?? Number.POSITIVE_INFINITY;
+  }
+
+  get free(): boolean {
+    return this.running < this.limit;
+  }
+}
+
+/** A lane that this process serves, with the claims of it that wait for a slot, oldest first. */
+export class ServedLane {
+  readonly waiting: Attempt[] = [];
+
+  constructor(
+    readonly lane: Lane,
+    readonly slots: HandlerSlots,
+  ) {}
+}
+
+/** Higher priority first; equal ones by the number of the lane. */
+export const byPriority = (a: ServedLane, b: ServedLane): number =>
+  b.lane.priority - a.lane.priority || a.lane.lane - b.lane.lane;

@@ -1,0 +1,264 @@
+import { reportError } from "../job/error-report.js";
+import { storableResult } from "../job/json.js";
+import type { Decision } from "../job/verdict.js";
+import { ConnectionLostError, type Session } from "../pg/session.js";
+import { isCheckViolation, isDataError } from "../pg/sqlstate.js";
+import { bury } from "../store/transitions/bury.js";
+import { handBack } from "../store/transitions/hand-back.js";
+import { retry } from "../store/transitions/retry.js";
+import { settled } from "../store/transitions/settled.js";
+import { skip } from "../store/transitions/skip.js";
+import { snooze } from "../store/transitions/snooze.js";
+import { succeed } from "../store/transitions/succeed.js";
+import { ensurePartitions } from "../store/upkeep/chores.js";
+import type { Attempt } from "./attempt.js";
+
+// Writes what became of attempts, in batches: whatever gathered while the last statement was under way goes
+// into the next. Every statement is fenced. It never gives up on a settlement: the database may be away for
+// as long as it likes, and what it did not take in the end, the lease gives back.
+
+/** What is to be written: the decision of the verdict, or one of the worker itself. */
+export type Settlement =
+  | Exclude<Decision, { verb: "hand-back" | "bury" }>
+  | {
+      verb: "bury";
+      error: unknown;
+      reason: "exhausted" | "buried" | "bury-on" | "not-retryable" | "crashed";
+    }
+  | { verb: "hand-back"; started: boolean; quarantine: boolean };
+
+type Verb = Settlement["verb"];
+
+interface Pending {
+  attempt: Attempt;
+  settlement: Settlement;
+  /** A statement with it was under way when the connection broke: it may be settled already. */
+  uncertain: boolean;
+  /** The fence that was sent; a newer one means that the attempt was adopted meanwhile. */
+  sent: number;
+  /** JSON text, made once. */
+  text: string | null;
+}
+
+/** The error report is parsed once more by PostgreSQL: those batches are kept small. */
+const MAX_BATCH: Record<Verb, number> = {
+  succeed: 1_000,
+  skip: 500,
+  snooze: 500,
+  retry: 100,
+  bury: 100,
+  "hand-back": 1_000,
+};
+const MAX_PAUSE_MS = 2_000;
+
+export interface SettleListener {
+  settled(attempt: Attempt, settlement: Settlement): void;
+  lost(attempt: Attempt): void;
+  /** A result could not be stored as JSON, or a statement keeps failing. */
+  trouble(message: string, attempt?: Attempt): void;
+}
+
+export class Settler {
+  #pending: Pending[] = [];
+  #running: Promise<void> | undefined;
+  #closed = false;
+
+  constructor(
+    private readonly session: Session,
+    private readonly listener: SettleListener,
+  ) {}
+
+  add(attempt: Attempt, settlement: Settlement): void {
+    this.#pending.push({
+      attempt,
+      settlement,
+      uncertain: false,
+      sent: 0,
+      text: this.#textOf(attempt, settlement),
+    });
+    this.#running ??= new Promise<void>((turn) => setImmediate(turn)).then(() => this.#run());
+  }
+
+  /** Resolves when all is written. */
+  async idle(): Promise<void> {
+    while (this.#running) await this.#running;
+  }
+
+  /** Gives up what is not written yet: the leases will give those jobs back. */
+  abandon(): void {
+    this.#closed = true;
+  }
+
+  async #run(): Promise<void> {
+    let pause = 50;
+    while (this.#pending.length > 0 && !this.#closed) {
+      const taken = this.#pending;
+      this.#pending = [];
+      for (const group of groups(taken)) {
+        try {
+          await this.#write(group);
+          pause = 50;
+        } catch (error) {
+          await this.#failed(group, error, pause);
+          pause = Math.min(pause * 2, MAX_PAUSE_MS);
+        }
+      }
+    }
+    this.#running = undefined;
+  }
+
+  async #write(group: Pending[]): Promise<void> {
+    const [{ attempt: first, settlement }] = group as [Pending, ...Pending[]];
+    const { queueId, worker } = first.claim;
+    for (const one of group) one.sent = one.attempt.claim.attempt;
+    const done = await this.#send(settlement.verb, queueId, worker, group);
+    const rest = group.filter(
+      (one) => !done.has(one.attempt.claim.id) || one.sent !== one.attempt.claim.attempt,
+    );
+    const uncertain = rest.filter((one) => one.uncertain && one.sent === one.attempt.claim.attempt);
+    if (uncertain.length > 0) {
+      for (const id of await settled(this.session, queueId, worker, uncertain.map(fenceOf)))
+        done.add(id);
+    }
+    for (const one of group) {
+      if (done.has(one.attempt.claim.id)) this.listener.settled(one.attempt, one.settlement);
+      else if (one.sent !== one.attempt.claim.attempt || one.attempt.claim.worker !== worker)
+        this.#pending.push(one);
+      else this.listener.lost(one.attempt);
+    }
+  }
+
+  async #send(
+    verb: Verb,
+    queueId: number,
+    worker: number,
+    group: readonly Pending[],
+  ): Promise<Set<string>> {
+    const { session } = this;
+    switch (verb) {
+      case "succeed":
+      case "skip":
+        return await (verb === "succeed" ? succeed : skip)(
+          session,
+          queueId,
+          worker,
+          group.map((one) => ({ ...fenceOf(one), result: one.text })),
+        );
+      case "snooze":
+        return await snooze(
+          session,
+          queueId,
+          worker,
+          group.map((one) => ({ ...fenceOf(one), ...as(one, "snooze") })),
+        );
+      case "retry":
+        return await retry(
+          session,
+          queueId,
+          worker,
+          group.map((one) => ({
+            ...fenceOf(one),
+            delayMs: as(one, "retry").delayMs,
+            error: one.text!,
+          })),
+        );
+      case "bury":
+        return await bury(
+          session,
+          queueId,
+          worker,
+          group.map((one) => {
+            const { reason } = as(one, "bury");
+            return {
+              ...fenceOf(one),
+              reason,
+              error: one.text!,
+              failed: reason !== "crashed" && reason !== "buried",
+            };
+          }),
+        );
+      case "hand-back":
+        return await handBack(
+          session,
+          queueId,
+          worker,
+          group.map((one) => ({ ...fenceOf(one), ...as(one, "hand-back") })),
+        );
+    }
+  }
+
+  async #failed(group: Pending[], error: unknown, pause: number): Promise<void> {
+    if (error instanceof ConnectionLostError) {
+      if (error.sent) for (const one of group) one.uncertain = true;
+    } else if (isCheckViolation(error)) {
+      // No partition for today: the chore that makes them ahead has not run for a week.
+      await ensurePartitions(this.session).catch(() => undefined);
+    } else if (isDataError(error) && group.length > 1) {
+      // One of them is poisoned; apart from the others it harms none.
+      for (const one of group) {
+        await this.#write([one]).catch(
+          async (again: unknown) => await this.#failed([one], again, 0),
+        );
+      }
+      return;
+    } else if (isDataError(error)) {
+      const [one] = group as [Pending];
+      this.listener.trouble(
+        `PostgreSQL refused to store it: ${(error as Error).message}`,
+        one.attempt,
+      );
+      one.text =
+        one.settlement.verb === "succeed" || one.settlement.verb === "skip"
+          ? null
+          : JSON.stringify({ name: "Error", message: "the error could not be stored" });
+    } else {
+      this.listener.trouble(`settling failed and is tried again: ${(error as Error).message}`);
+    }
+    this.#pending.unshift(...group);
+    if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+
+  #textOf(attempt: Attempt, settlement: Settlement): string | null {
+    switch (settlement.verb) {
+      case "succeed": {
+        if (settlement.result === undefined) return null;
+        const { text, problem } = storableResult(settlement.result);
+        if (problem !== undefined)
+          this.listener.trouble(`the result is not stored: ${problem}`, attempt);
+        return text;
+      }
+      case "skip":
+        return JSON.stringify({ reason: settlement.reason });
+      case "retry":
+      case "bury":
+        return JSON.stringify(reportError(settlement.error));
+      default:
+        return null;
+    }
+  }
+}
+
+const fenceOf = ({ attempt: { claim } }: Pending) => ({ id: claim.id, attempt: claim.attempt });
+
+function as<V extends Verb>({ settlement }: Pending, _verb: V): Extract<Settlement, { verb: V }> {
+  return settlement as Extract<Settlement, { verb: V }>;
+}
+
+/** One statement writes one verb for one queue and worker id. */
+function groups(pending: readonly Pending[]): Pending[][] {
+  const byName = new Map<string, Pending[]>();
+  for (const one of pending) {
+    const { queueId, worker } = one.attempt.claim;
+    const name = `${one.settlement.verb} ${queueId} ${worker}`;
+    const group = byName.get(name);
+    if (group) group.push(one);
+    else byName.set(name, [one]);
+  }
+  return [...byName.values()].flatMap((group) => {
+    const size = MAX_BATCH[group[0]!.settlement.verb];
+    if (group.length <= size) return [group];
+    return Array.from({ length: Math.ceil(group.length / size) }, (_, i) =>
+      group.slice(i * size, (i + 1) * size),
+    );
+  });
+}

@@ -1,0 +1,285 @@
+import { JobTimeoutError, LeaseLostError, ShutdownError } from "../job/errors.js";
+import { reportError } from "../job/error-report.js";
+import type { JobEvent, JobEventName } from "../job/event.js";
+import { type Result, decide } from "../job/verdict.js";
+import type { Events } from "../observe/events.js";
+import { isQuarantined } from "../store/queues/lanes.js";
+import type { Claim } from "../store/transitions/claim.js";
+import { Attempt, type AttemptPorts } from "./attempt.js";
+import { Deadlines } from "./deadlines.js";
+import { monotonic } from "./held.js";
+import type { Lease, LostClaim } from "./lease.js";
+import type { QueueWorker } from "./queue-worker.js";
+import type { SettleListener, Settlement, Settler } from "./settle.js";
+
+// What the process holds: claims come in, wait for a slot, run, and go to the settler. It knows nothing of
+// the database; whether an attempt is still ours is told by the settler and by the renewing thread.
+
+/** From the abort of an attempt that overran its timeout until it counts as failed, whether its body ended or not. */
+const OVERRUN_MS = 5_000;
+/** A running job is renewed so much longer than its timeout. */
+const RENEW_BEYOND_MS = OVERRUN_MS + 5_000;
+/** After so many deaths of its process a job is dead, if its attempts are not used up before. */
+const MAX_CRASHES = 3;
+const SUSPECT_AT = 2;
+
+export interface SlotsHooks extends AttemptPorts {
+  /** Something of this queue is over or has ended: there may be room. */
+  moved(queue: QueueWorker): void;
+  /** A job of this queue is due again in so many ms. */
+  dueAgain(queue: QueueWorker, ms: number): void;
+  warn(message: string, params?: object): void;
+}
+
+export class Slots implements SettleListener {
+  /** Attempts that turned out not to be ours any more. */
+  lostCount = 0;
+  readonly #held = new Map<string, { attempt: Attempt; queue: QueueWorker }>();
+  readonly #bySlot: (Attempt | undefined)[] = [];
+  readonly #bodies = new Set<Attempt>();
+  readonly #timeouts = new Deadlines<Attempt>((attempt) => this.#timedOut(attempt));
+  readonly #overruns = new Deadlines<Attempt>((attempt) => this.#overran(attempt));
+  #settler!: Settler;
+  #lease!: Lease;
+
+  constructor(
+    private readonly events: Events,
+    private readonly hooks: SlotsHooks,
+  ) {}
+
+  /** Where settlements and leases go; both exist only once the worker has started. */
+  begin(settler: Settler, lease: Lease): void {
+    this.#settler = settler;
+    this.#lease = lease;
+  }
+
+  /** Claims that wait, run or are being settled. */
+  get held(): number {
+    return this.#held.size;
+  }
+  /** Bodies that run, those of lost attempts too. */
+  get running(): number {
+    return this.#bodies.size;
+  }
+
+  /** Takes a claim; `since` is when it was sent. */
+  take(queue: QueueWorker, claim: Claim, since: number): void {
+    const handler = queue.handlerOf(claim);
+    const attempt = new Attempt(claim, handler, queue.settings.name, this.hooks);
+    const known = this.#held.get(attempt.id);
+    if (known) return this.#adopt(known.attempt, claim, since);
+    attempt.slot = this.#lease.held.hold(claim, since);
+    this.#bySlot[attempt.slot] = attempt;
+    this.#held.set(attempt.id, { attempt, queue });
+    queue.take(attempt);
+    if (claim.rescued) this.#tell("rescued", attempt, { reason: `crash ${claim.crashes}` });
+    this.#setAside(queue, attempt);
+  }
+
+  /** Starts what waits, as far as there are slots. */
+  fill(queue: QueueWorker): void {
+    for (let attempt = queue.next(); attempt; attempt = queue.next()) this.#start(queue, attempt);
+  }
+
+  /** The renewing thread found a claim that is not ours any more. */
+  onLost({ slot, id, attempt: number, worker }: LostClaim): void {
+    const attempt = this.#bySlot[slot];
+    if (!attempt) return;
+    const { claim } = attempt;
+    // While its settle is under way the row may be gone because of us: the settle's own answer counts.
+    if (
+      attempt.phase === "ended" ||
+      claim.id !== id ||
+      claim.attempt !== number ||
+      claim.worker !== worker
+    )
+      return;
+    this.lost(attempt);
+  }
+
+  // --- told by the settler
+
+  settled(attempt: Attempt, settlement: Settlement): void {
+    const queue = this.#over(attempt);
+    if (!queue) return;
+    this.#tellSettled(attempt, settlement);
+    const delay =
+      settlement.verb === "retry" || settlement.verb === "snooze" ? settlement.delayMs : undefined;
+    if (delay !== undefined) this.hooks.dueAgain(queue, delay);
+    this.hooks.moved(queue);
+  }
+
+  lost(attempt: Attempt): void {
+    if (attempt.lost || attempt.phase === "over") return;
+    const waited = attempt.phase === "waiting";
+    attempt.lost = true;
+    this.lostCount++;
+    const queue = this.#over(attempt);
+    if (waited) queue?.forgetWaiting(attempt);
+    this.#timeouts.remove(attempt, attempt.timeoutMs);
+    attempt.abort(new LeaseLostError(attempt.id, attempt.claim.attempt));
+    this.#tell("lost", attempt);
+    if (queue) this.hooks.moved(queue);
+  }
+
+  trouble(message: string, attempt?: Attempt): void {
+    this.hooks.warn(
+      message,
+      attempt && { id: attempt.id, kind: attempt.kind, queue: attempt.queue },
+    );
+  }
+
+  // --- drain
+
+  /** Gives back what has not started. */
+  handBackWaiting(queue: QueueWorker): void {
+    for (const attempt of queue.takeWaiting())
+      this.#end(attempt, { verb: "hand-back", started: false, quarantine: false });
+  }
+
+  /** The grace period is over: tells every body to stop. */
+  abortAll(): void {
+    for (const attempt of this.#bodies) attempt.abort(new ShutdownError());
+  }
+
+  /** Gives back what still runs, without spending an attempt. */
+  handBackRunning(): void {
+    for (const attempt of this.#bodies) {
+      if (attempt.phase === "running")
+        this.#end(attempt, { verb: "hand-back", started: true, quarantine: false });
+    }
+  }
+
+  stop(): void {
+    this.#timeouts.clear();
+    this.#overruns.clear();
+  }
+
+  // --- one attempt
+
+  /** A job whose process died twice is run alone next time; one that killed thrice is found out. */
+  #setAside(queue: QueueWorker, attempt: Attempt): void {
+    const { crashes, rescued, lane } = attempt.claim;
+    if (!rescued) return;
+    if (crashes >= Math.min(MAX_CRASHES, attempt.attempts)) {
+      queue.forgetWaiting(attempt);
+      const error = Object.assign(
+        new Error(`the worker process died while it ran this job, ${crashes} times in a row`),
+        { name: "WorkerCrashedError", stack: undefined },
+      );
+      this.#end(attempt, { verb: "bury", reason: "crashed", error });
+    } else if (crashes >= SUSPECT_AT && !isQuarantined(lane)) {
+      queue.forgetWaiting(attempt);
+      this.#end(attempt, { verb: "hand-back", started: false, quarantine: true });
+    }
+  }
+
+  /** The database handed out a job that we hold: it lost our claim in a crash. The body goes on under the new fence. */
+  #adopt(attempt: Attempt, claim: Claim, since: number): void {
+    attempt.claim = { ...claim, lane: attempt.claim.lane };
+    const until =
+      attempt.phase === "waiting" ? 0 : monotonic() + attempt.timeoutMs + RENEW_BEYOND_MS;
+    this.#lease.held.adopt(attempt.slot, claim, until, since);
+  }
+
+  #start(queue: QueueWorker, attempt: Attempt): void {
+    const now = monotonic();
+    if (now - this.#lease.held.renewedAt(attempt.slot) > this.#lease.ms) {
+      // Frozen or cut off for longer than the lease: somebody else may have it by now.
+      queue.ended(attempt);
+      return this.lost(attempt);
+    }
+    attempt.phase = "running";
+    attempt.startedAt = now;
+    this.#bodies.add(attempt);
+    this.#lease.held.start(attempt.slot, now + attempt.timeoutMs + RENEW_BEYOND_MS);
+    this.#timeouts.add(attempt, attempt.timeoutMs);
+    if (this.events.heard("started")) this.#tell("started", attempt);
+    void attempt.run().then((result) => this.#ended(queue, attempt, result));
+  }
+
+  #ended(queue: QueueWorker, attempt: Attempt, result: Result): void {
+    this.#bodies.delete(attempt);
+    this.#timeouts.remove(attempt, attempt.timeoutMs);
+    this.#overruns.remove(attempt, OVERRUN_MS);
+    queue.ended(attempt);
+    if (attempt.phase === "running") this.#conclude(attempt, result);
+    this.hooks.moved(queue);
+  }
+
+  #conclude(attempt: Attempt, result: Result): void {
+    const decision = decide(attempt, result, attempt.handler.policy, Math.random);
+    if (decision.verb === "retry" && decision.problem !== undefined)
+      this.trouble(decision.problem, attempt);
+    this.#end(
+      attempt,
+      decision.verb === "hand-back"
+        ? { verb: "hand-back", started: true, quarantine: false }
+        : decision,
+    );
+  }
+
+  #end(attempt: Attempt, settlement: Settlement): void {
+    attempt.phase = "ended";
+    this.#settler.add(attempt, settlement);
+  }
+
+  #over(attempt: Attempt): QueueWorker | undefined {
+    const known = this.#held.get(attempt.id);
+    if (known?.attempt !== attempt) return undefined;
+    attempt.phase = "over";
+    this.#held.delete(attempt.id);
+    this.#bySlot[attempt.slot] = undefined;
+    this.#lease.held.release(attempt.slot);
+    known.queue.over(attempt);
+    return known.queue;
+  }
+
+  #timedOut(attempt: Attempt): void {
+    attempt.abort(new JobTimeoutError(attempt.timeoutMs));
+    this.#overruns.add(attempt, OVERRUN_MS);
+  }
+
+  /** The attempt has failed; its slot stays taken until the body ends. */
+  #overran(attempt: Attempt): void {
+    if (attempt.phase !== "running") return;
+    this.#conclude(attempt, { type: "timed-out", error: new JobTimeoutError(attempt.timeoutMs) });
+  }
+
+  // --- events
+
+  #tellSettled(attempt: Attempt, settlement: Settlement): void {
+    const name = EVENT_OF[settlement.verb];
+    if (!this.events.heard(name)) return;
+    this.#tell(name, attempt, {
+      ...(attempt.startedAt > 0 ? { durationMs: Math.round(monotonic() - attempt.startedAt) } : {}),
+      ...("delayMs" in settlement ? { delayMs: settlement.delayMs } : {}),
+      ...("error" in settlement ? { error: reportError(settlement.error) } : {}),
+      ...("reason" in settlement ? { reason: settlement.reason } : {}),
+    });
+  }
+
+  #tell(event: JobEventName, attempt: Attempt, more: Partial<JobEvent> = {}): void {
+    if (!this.events.heard(event)) return;
+    const { id, kind, queue, failures, attempts } = attempt;
+    this.events.emit({
+      event,
+      id,
+      kind,
+      queue,
+      attempt: attempt.attempt,
+      failures,
+      attempts,
+      ...more,
+    });
+  }
+}
+
+const EVENT_OF: Record<Settlement["verb"], JobEventName> = {
+  succeed: "succeeded",
+  skip: "skipped",
+  snooze: "snoozed",
+  retry: "retried",
+  bury: "died",
+  "hand-back": "handed-back",
+};

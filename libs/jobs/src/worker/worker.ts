@@ -1,0 +1,316 @@
+import { hostname } from "node:os";
+import type { Handler } from "../handler/handler.js";
+import type { Events } from "../observe/events.js";
+import type { Database } from "../pg/database.js";
+import { Listener } from "../pg/listener.js";
+import type { Session } from "../pg/session.js";
+import { ensureQueue } from "../store/queues/lanes.js";
+import { wakeChannel } from "../store/queues/wake.js";
+import { SchemaOutdatedError, type Store } from "../store/store.js";
+import { ensurePartitions } from "../store/upkeep/chores.js";
+import { beat, register, retire } from "../store/workers/workers.js";
+import type { Attempt, AttemptPorts } from "./attempt.js";
+import { Claimer } from "./claimer.js";
+import { Lease } from "./lease.js";
+import { Lookout } from "./lookout.js";
+import { Outage } from "./outage.js";
+import { Quarantine } from "./quarantine.js";
+import { QueueWorker } from "./queue-worker.js";
+import { HandlerSlots } from "./served-lane.js";
+import { Settler } from "./settle.js";
+import { Slots } from "./slots.js";
+
+// The process at work, from its first connection to its last settle. The lookout sees what is due, the claimer
+// takes it, the slots run it, the settler writes what became of it; this file puts them together and drains them.
+
+export interface WorkerSettings {
+  queues: readonly { name: string; concurrency: number; prefetch: number }[];
+  leaseMs: number;
+  pollMs: number;
+  graceMs: number;
+  notify: boolean;
+}
+
+export interface WorkerPorts extends AttemptPorts {
+  database: Database;
+  store: Store;
+  events: Events;
+  handlers: readonly Handler[];
+  /** Runs a background duty that is due. */
+  chore(name: string): void;
+  log(level: "log" | "warn" | "error", message: string, params?: object): void;
+}
+
+export type WorkerState = "new" | "waiting" | "working" | "draining" | "stopped";
+
+const BEAT_MS = 15_000;
+/** After the grace period: for bodies to heed their signal, for the last settles, for farewells. */
+const HEED_MS = 1_500;
+const LAST_SETTLES_MS = 2_500;
+const FAREWELL_MS = 500;
+
+export class Worker {
+  state: WorkerState = "new";
+  readonly #handlers: Map<string, HandlerSlots>;
+  readonly #queues = new Map<number, QueueWorker>();
+  readonly #outage: Outage;
+  readonly #slots: Slots;
+  readonly #claims: Session;
+  readonly #settles: Session;
+  readonly #settler: Settler;
+  readonly #claimer: Claimer;
+  readonly #quarantine: Quarantine;
+  readonly #lookout: Lookout;
+  #lease: Lease | undefined;
+  #listener: Listener | undefined;
+  #beatTimer: NodeJS.Timeout | undefined;
+
+  constructor(
+    readonly settings: WorkerSettings,
+    private readonly ports: WorkerPorts,
+  ) {
+    const { database, store } = ports;
+    this.#handlers = new Map(
+      ports.handlers.map((handler) => [handler.definition.kind, new HandlerSlots(handler)]),
+    );
+    this.#outage = new Outage(
+      (message, params) => this.state !== "draining" && ports.log("warn", message, params),
+    );
+    this.#claims = database.open("claim", { onLost: () => this.#claimer.forgetId() });
+    this.#settles = database.open("settle");
+    this.#slots = new Slots(ports.events, {
+      logger: (attempt) => ports.logger(attempt),
+      enqueue: (attempt, ...call) => ports.enqueue(attempt, ...call),
+      moved: (queue) => this.#moved(queue),
+      dueAgain: (queue, ms) => this.#lookout.dueIn(queue, ms),
+      warn: (message, params) => ports.log("warn", message, params),
+    });
+    this.#settler = new Settler(this.#settles, this.#slots);
+    this.#claimer = new Claimer({
+      session: this.#claims,
+      slots: this.#slots,
+      outage: this.#outage,
+      leaseMs: settings.leaseMs,
+      register: () => register(store.session, this.#card()),
+      open: () => this.#open,
+    });
+    this.#quarantine = new Quarantine({
+      claimer: this.#claimer,
+      slots: this.#slots,
+      outage: this.#outage,
+      queues: this.#queues,
+      look: () => void this.#lookout.look(),
+      released: () => this.#queues.forEach((queue) => this.#found(queue)),
+    });
+    this.#lookout = new Lookout({
+      session: this.#claims,
+      front: store.session,
+      outage: this.#outage,
+      pollMs: settings.pollMs,
+      queues: this.#queues,
+      open: () => this.state === "working",
+      mayTakeOver: () => this.#claimer.mayTakeOver,
+      found: (queue) => this.#found(queue),
+      suspects: (queues) => this.#quarantine.consider(queues),
+      chore: (name) => ports.chore(name),
+    });
+  }
+
+  /** How many bodies run. */
+  get running(): number {
+    return this.#slots.running;
+  }
+  /** How many attempts were found in other hands. */
+  get lost(): number {
+    return this.#slots.lostCount;
+  }
+  /** When the poll timer last fired; monotonic ms. */
+  get tickedAt(): number {
+    return this.#lookout.tickedAt;
+  }
+  /** When the database last answered a look; monotonic ms. */
+  get answeredAt(): number {
+    return this.#lookout.answeredAt;
+  }
+
+  /** Begins in the background: a database that is away, or a schema that is not ready, is waited for. */
+  start(): void {
+    if (this.state !== "new") return;
+    this.state = "waiting";
+    this.#lease = new Lease(
+      this.ports.database,
+      this.settings.leaseMs,
+      this.settings.queues.reduce(
+        (sum, { concurrency, prefetch }) => sum + concurrency + prefetch,
+        0,
+      ),
+      (lost) => this.#slots.onLost(lost),
+      (message) => this.#outage.complain("leases are not renewed", message),
+    );
+    this.#slots.begin(this.#settler, this.#lease);
+    this.#lookout.start();
+    void this.#begin();
+  }
+
+  /** A hint that a queue has something to do; answers whether this process has a slot for it. */
+  wake(queueId: number): boolean {
+    const queue = this.#queues.get(queueId);
+    if (!queue || !this.#open) return false;
+    const free = queue.running + queue.waiting < queue.settings.concurrency;
+    this.#found(queue);
+    return free;
+  }
+
+  /** A lane or a queue has changed: what is cached is read anew. */
+  changed(): void {
+    void this.#lookout.look();
+  }
+
+  /** An attempt's own statement has found that it is not the current one. */
+  attemptLost(attempt: Attempt): void {
+    this.#slots.lost(attempt);
+  }
+
+  /**
+   * Drains: claims nothing more, gives handlers the grace period, then aborts them and hands back what is left.
+   * @returns whether every body has ended.
+   */
+  async stop(): Promise<{ drained: boolean }> {
+    if (this.state === "new" || this.state === "stopped") {
+      await this.#disconnect();
+      return { drained: true };
+    }
+    this.state = "draining";
+    this.#lookout.stop();
+    void this.#listener?.close();
+    for (const queue of this.#queues.values()) this.#slots.handBackWaiting(queue);
+    await until(() => this.running === 0 && !this.#claimer.busy, this.settings.graceMs);
+    if (this.running > 0) {
+      this.#slots.abortAll();
+      await until(() => this.running === 0, HEED_MS);
+      this.#slots.handBackRunning();
+    }
+    await until(() => this.#slots.held === 0, LAST_SETTLES_MS);
+    const drained = this.running === 0;
+    this.#settler.abandon();
+    this.#slots.stop();
+    await this.#disconnect();
+    this.state = "stopped";
+    return { drained };
+  }
+
+  async #disconnect(): Promise<void> {
+    clearTimeout(this.#beatTimer);
+    const { database, store } = this.ports;
+    const { id } = this.#claimer;
+    const farewell =
+      id === undefined ? undefined : retire(store.session, id, this.lost).catch(() => undefined);
+    await Promise.all([
+      within(farewell, FAREWELL_MS),
+      this.#lease?.stop(),
+      database.release(this.#claims, FAREWELL_MS),
+      database.release(this.#settles, FAREWELL_MS),
+    ]);
+  }
+
+  async #begin(): Promise<void> {
+    while (this.state === "waiting") {
+      try {
+        await this.#prepare();
+        if (this.state === "waiting") this.state = "working";
+      } catch (error) {
+        const message =
+          error instanceof SchemaOutdatedError
+            ? 'the schema is not ready: run "pg-jobs migrate"'
+            : "the database is away";
+        await this.#outage.met(message, error);
+      }
+    }
+    if (this.state !== "working") return;
+    this.#outage.over();
+    this.#listen();
+    this.#beat();
+    await this.#lookout.look();
+  }
+
+  async #prepare(): Promise<void> {
+    const { store } = this.ports;
+    await store.guard(async () => {
+      await ensurePartitions(store.session);
+      for (const settings of this.settings.queues) {
+        const { id } = await ensureQueue(store.session, settings.name);
+        this.#queues.set(id, new QueueWorker({ ...settings, id }, this.#handlers));
+      }
+    });
+  }
+
+  #listen(): void {
+    const { database } = this.ports;
+    if (!this.settings.notify) return;
+    this.#listener = new Listener({
+      config: database.listenConfig,
+      channel: wakeChannel(database.schema),
+      onNotify: (payload) =>
+        void (payload.endsWith("!") ? this.changed() : this.wake(Number(payload))),
+      onConnect: () => this.changed(),
+    });
+    this.#listener.start();
+  }
+
+  get #open(): boolean {
+    return this.state === "working" && this.#quarantine.open;
+  }
+
+  #found(queue: QueueWorker): void {
+    queue.wanted = true;
+    this.#moved(queue);
+  }
+
+  /** There may be room in this queue, or something to claim. */
+  #moved(queue: QueueWorker): void {
+    this.#quarantine.moved();
+    if (!this.#open) return;
+    this.#slots.fill(queue);
+    if (queue.wanted && !queue.claiming && queue.room > 0) void this.#feed(queue);
+  }
+
+  async #feed(queue: QueueWorker): Promise<void> {
+    const fed = await this.#claimer.feed(queue);
+    if (this.state === "draining") this.#slots.handBackWaiting(queue);
+    // What moved during the pause after a failure was not heeded.
+    else if (!fed) this.#moved(queue);
+  }
+
+  #card() {
+    return {
+      host: hostname(),
+      pid: process.pid,
+      kinds: Object.fromEntries(
+        this.settings.queues.map(({ name }) => [name, [...this.#handlers.keys()]]),
+      ),
+      slots: this.settings.queues.reduce((sum, { concurrency }) => sum + concurrency, 0),
+    };
+  }
+
+  #beat(): void {
+    this.#beatTimer = setTimeout(() => {
+      const { id } = this.#claimer;
+      if (id !== undefined)
+        beat(this.ports.store.session, id, this.running, this.lost).catch(() => undefined);
+      this.#beat();
+    }, BEAT_MS).unref();
+  }
+}
+
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+async function until(check: () => boolean, ms: number): Promise<void> {
+  const deadline = performance.now() + ms;
+  while (!check() && performance.now() < deadline) await pause(5);
+}
+
+async function within(work: Promise<unknown> | undefined, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  await Promise.race([work, new Promise((resolve) => (timer = setTimeout(resolve, ms)))]);
+  clearTimeout(timer);
+}

@@ -1,0 +1,144 @@
+import { randomBytes } from "node:crypto";
+import {
+  type DynamicModule,
+  type INestApplicationContext,
+  Module,
+  type Provider,
+  type Type,
+} from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
+import { type JobsOptions, JobQueue, JobsModule, type WorkerOptions } from "nestjs-pg-jobs";
+import pg from "pg";
+import { Database } from "../../libs/jobs/src/pg/database.js";
+import { migrate } from "../../libs/jobs/src/store/migrations/migrate.js";
+
+/** The database of this Jest worker. */
+export const databaseUrl = (): string => {
+  const url = process.env.DATABASE_URL;
+  if (!url) throw new Error("DATABASE_URL is not set: run the specs with npm test");
+  return url;
+};
+
+/** A schema of its own for a spec, with people's access to it. */
+export class Bench {
+  readonly schema = `t_${randomBytes(6).toString("hex")}`;
+  readonly url = databaseUrl();
+  readonly #pool = new pg.Pool({ connectionString: this.url, max: 4 });
+  readonly #apps: INestApplicationContext[] = [];
+
+  /** A migrated schema; `close()` drops it. */
+  static async open(options: { migrated?: boolean } = {}): Promise<Bench> {
+    const bench = new Bench();
+    if (options.migrated !== false) await bench.migrate();
+    return bench;
+  }
+
+  async migrate(): Promise<number[]> {
+    const database = new Database({ connectionString: this.url }, this.schema, 1);
+    try {
+      return await migrate(database.open("front"));
+    } finally {
+      await database.close();
+    }
+  }
+
+  /** SQL as a person with psql would send it; `jobs.` in the text is the schema of this bench. */
+  async sql<T extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<T[]> {
+    const result = await this.#pool.query<T>(
+      text.replaceAll(/\bjobs\./g, `${this.schema}.`),
+      values,
+    );
+    return result.rows;
+  }
+
+  /** A client of its own, for transactions; release it. */
+  async client(): Promise<pg.PoolClient> {
+    return await this.#pool.connect();
+  }
+
+  /** The state of a job, by the view. */
+  async state(id: string): Promise<string | undefined> {
+    const [row] = await this.sql<{ state: string }>(
+      "select state from jobs.job_status where id = $1",
+      [id],
+    );
+    return row?.state;
+  }
+
+  /** How many jobs are in each state, by the view. */
+  async states(): Promise<Record<string, number>> {
+    const rows = await this.sql<{ state: string; n: number }>(
+      "select state, count(*)::int as n from jobs.job_status group by 1",
+    );
+    return Object.fromEntries(rows.map(({ state, n }) => [state, n]));
+  }
+
+  /** Moves a job's rows, not the clock: to the job it is so much later. */
+  async age(id: string, by: string): Promise<void> {
+    const [queueId, number] = id.split("-");
+    await this.sql(
+      `update jobs.job set run_at = run_at - $3::interval, created_at = created_at - $3::interval,
+         lease_until = lease_until - $3::interval, claimed_at = claimed_at - $3::interval
+       where queue_id = $1 and id = $2`,
+      [queueId, number, by],
+    );
+    await this.sql(
+      `update jobs.dead set created_at = created_at - $3::interval, run_at = run_at - $3::interval, finished_at = finished_at - $3::interval where queue_id = $1 and id = $2`,
+      [queueId, number, by],
+    );
+  }
+
+  /** `JobsModule.forRoot` for this schema. */
+  root(options: Partial<JobsOptions> = {}): DynamicModule {
+    return JobsModule.forRoot({
+      connection: { url: this.url },
+      schema: this.schema,
+      ...options,
+    } as JobsOptions);
+  }
+
+  /** An app that only enqueues. */
+  async producer(options: Partial<JobsOptions> = {}): Promise<JobQueue> {
+    return (await this.app([this.root(options)])).get(JobQueue);
+  }
+
+  /** An app whose worker has these providers in one feature module. */
+  async worker(
+    providers: Provider[],
+    worker: Partial<WorkerOptions> = {},
+    options: Partial<JobsOptions> = {},
+  ): Promise<INestApplicationContext> {
+    return await this.app([
+      this.root(options),
+      JobsModule.forWorker({ imports: [feature(providers)], poll: "200ms", ...worker }),
+    ]);
+  }
+
+  /** An app of these modules; closed with the bench. */
+  async app(imports: (DynamicModule | Type<unknown>)[]): Promise<INestApplicationContext> {
+    @Module({ imports })
+    class App {}
+    const app = await NestFactory.createApplicationContext(App, {
+      logger: ["error", "fatal"],
+      abortOnError: false,
+    });
+    this.#apps.push(app);
+    return app;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#apps.map((app) => app.close()));
+    await this.#pool.query(`drop schema if exists ${this.schema} cascade`);
+    await this.#pool.end();
+  }
+}
+
+/** A module of these providers. */
+export function feature(
+  providers: Provider[],
+  imports: (DynamicModule | Type<unknown>)[] = [],
+): Type<unknown> {
+  @Module({ imports, providers, exports: providers })
+  class Feature {}
+  return Feature;
+}
