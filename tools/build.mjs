@@ -8,9 +8,12 @@ import path from "node:path";
 const root = path.resolve(import.meta.dirname, "..");
 const stamp = path.join(root, "dist", ".sources");
 const nest = createRequire(import.meta.url).resolve("@nestjs/cli/bin/nest.js");
-const { projects } = JSON.parse(readFileSync(path.join(root, "nest-cli.json"), "utf8"));
+const config = JSON.parse(readFileSync(path.join(root, "nest-cli.json"), "utf8"));
+const exists = ([, { sourceRoot }]) => existsSync(path.join(root, sourceRoot));
+const projects = Object.fromEntries(Object.entries(config.projects).filter(exists));
 
-function output([name, { type, root: folder, entryFile }]) {
+function output(name) {
+  const { type, root: folder, entryFile } = projects[name];
   return type === "library"
     ? path.join(root, folder, "dist", `${entryFile}.js`)
     : path.join(root, "dist", "apps", name, "main.js");
@@ -46,7 +49,10 @@ function run(project) {
     for (const stream of [child.stdout, child.stderr]) stream.on("data", (data) => (text += data));
     child.once("error", reject);
     child.once("close", (code) => {
-      if (code === 0) resolve();
+      // without anything to compile it writes nothing, says nothing and ends with 0
+      const wrote = code !== 0 || existsSync(output(project));
+      if (code === 0 && wrote) resolve();
+      else if (!wrote) reject(new Error(`nest build ${project} wrote no ${output(project)}`));
       else reject(new Error(`nest build ${project} failed\n${text.trim()}`));
     });
   });
@@ -62,7 +68,7 @@ async function build() {
 
 const before = sources();
 const upToDate =
-  Object.entries(projects).every((project) => existsSync(output(project))) &&
+  Object.keys(projects).every((name) => existsSync(output(name))) &&
   existsSync(stamp) &&
   readFileSync(stamp, "utf8") === before;
 
