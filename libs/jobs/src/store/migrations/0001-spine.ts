@@ -30,7 +30,7 @@ create table ${jobs}.lane (
 create sequence ${jobs}.job_id increment by 1024;
 
 -- everything that is not finished. What a claim writes stands side by side and is in no index, so that
--- claims and renewals are HOT; half of each page is left free for them.
+-- claims and renewals are HOT; more than half of each page is left free for them.
 create table ${jobs}.job (
   id bigint not null,
   run_at timestamptz not null,
@@ -55,7 +55,7 @@ create table ${jobs}.job (
   payload jsonb not null,
   primary key (id, queue_id)
 ) with (
-  fillfactor = 50, -- room for the claim's new row version on the same page
+  fillfactor = 45, -- room on the page for the claim's new row version, which is a little longer
   vacuum_truncate = off, -- truncation takes an exclusive lock
   autovacuum_vacuum_cost_delay = 0, -- rows die as fast as jobs run: vacuum must keep up
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, -- by jobs run, not by backlog

@@ -1,0 +1,59 @@
+// `npm run measure`: repeats the loops that the design was chosen by, on this machine, in a few minutes, and
+// writes docs/measurements.md. Ratios within one run count; absolute numbers belong to the machine.
+import { cpus, totalmem } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { startPostgres } from "./postgres.mjs";
+import { measureClaims } from "./measure/claims.mjs";
+import { measureEnqueue } from "./measure/enqueue.mjs";
+import { measureHorizon } from "./measure/horizon.mjs";
+import { measureWholePath } from "./measure/whole-path.mjs";
+import { Ground } from "./measure/ground.mjs";
+
+const started = performance.now();
+const server = await startPostgres({
+  durable: true,
+  settings: { shared_buffers: "1GB", max_wal_size: "4GB", autovacuum_naptime: "10s" },
+});
+try {
+  const ground = await Ground.open(server.url());
+  const sections = [];
+  for (const measure of [measureEnqueue, measureClaims, measureHorizon, measureWholePath]) {
+    sections.push(await measure(ground));
+    await ground.clear();
+  }
+  const version = await ground.serverVersion();
+  await ground.close();
+  mkdirSync("docs", { recursive: true });
+  writeFileSync("docs/measurements.md", page(sections, version));
+} finally {
+  await server.stop();
+}
+
+function page(sections, version) {
+  const machine = `${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB; PostgreSQL ${version}, durable (fsync and synchronous_commit on); Node ${process.version}`;
+  const head = [
+    "# Measurements",
+    "",
+    "Written by `npm run measure`; run it on a quiet machine. Client and server share the machine.",
+    `Here: ${machine}; ${new Date().toISOString().slice(0, 10)}; the whole run took ${Math.round((performance.now() - started) / 1000)} s.`,
+    "Each number is the median of its runs; compare within a table, not across machines.",
+    "",
+  ];
+  const text = [
+    ...head,
+    ...sections.flatMap(({ title, why, header, rows }) => [
+      `## ${title}`,
+      "",
+      why,
+      "",
+      ...table(header, rows),
+      "",
+    ]),
+  ];
+  return `${text.join("\n").trimEnd()}\n`;
+}
+
+function table(header, rows) {
+  const line = (cells) => `| ${cells.join(" | ")} |`;
+  return [line(header), line(header.map(() => "---")), ...rows.map(line)];
+}
