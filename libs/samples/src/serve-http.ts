@@ -1,0 +1,49 @@
+import { type INestApplication, Logger, type Type } from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
+import type { AddressInfo } from "node:net";
+import { endWithLauncher, tellLauncher } from "./launcher.js";
+
+/** Where an app listens. */
+export interface ServeOptions {
+  host: string;
+  /** 0 takes a free one. */
+  port: number;
+  /** The variable that names the port, for the message when it is taken. */
+  portVariable: string;
+}
+
+/** Runs an HTTP app as a process: exit code 0 after SIGTERM or SIGINT, 1 with a reason when it cannot start. */
+export async function serveHttp(module: Type<unknown>, options: ServeOptions): Promise<void> {
+  endWithLauncher();
+  let app: INestApplication | undefined;
+  try {
+    app = configureHttp(await NestFactory.create(module, { abortOnError: false }));
+    app.enableShutdownHooks(["SIGTERM", "SIGINT"], { useProcessExit: true });
+    await app.listen(options.port, options.host);
+  } catch (error) {
+    const reason = portProblem(error, options);
+    new Logger("Http").error(reason ?? "The app cannot start", ...(reason ? [] : [error]));
+    await app?.close();
+    process.exit(1);
+  }
+  tellLauncher({ type: "ready", port: (app.getHttpServer().address() as AddressInfo).port });
+}
+
+/** Headers for an API that no browser page belongs to. HSTS is for whoever ends TLS in front of it. */
+export function configureHttp(app: INestApplication): INestApplication {
+  return app.useSecurityHeaders({
+    contentSecurityPolicy: {
+      useDefaults: false,
+      directives: { defaultSrc: "'none'", frameAncestors: "'none'" },
+    },
+    xFrameOptions: { action: "deny" },
+    strictTransportSecurity: false,
+  });
+}
+
+function portProblem(error: unknown, { host, port, portVariable }: ServeOptions) {
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  if (syscall !== "listen") return undefined;
+  const reason = code === "EADDRINUSE" ? "is taken" : `cannot be used (${code})`;
+  return `Port ${port} on ${host} ${reason}; set ${portVariable} or HOST to something else`;
+}
