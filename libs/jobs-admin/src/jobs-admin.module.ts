@@ -1,0 +1,60 @@
+import {
+  type CanActivate,
+  type DynamicModule,
+  Module,
+  type ModuleMetadata,
+  type Type,
+} from "@nestjs/common";
+import { RouterModule } from "@nestjs/core";
+import { OptionsError } from "nestjs-pg-jobs";
+import { ADMIN_GUARD, AdminGuard } from "./admin.guard.js";
+import { JobsController } from "./jobs/jobs.controller.js";
+import { StatsController } from "./stats/stats.controller.js";
+
+/** The options of {@link JobsAdminModule.forRoot}. */
+export interface JobsAdminOptions {
+  /** Decides who may use it: a class, made with what `imports` exports, or an instance. Never absent. */
+  guard: Type<CanActivate> | CanActivate;
+  /** The modules that export what the guard injects; default none. */
+  imports?: NonNullable<ModuleMetadata["imports"]>;
+  /** Where it is mounted; default `'admin'`. */
+  path?: string;
+}
+
+const OPTIONS = ["guard", "imports", "path"];
+
+/** The REST API for operators; needs `JobsModule.forRoot` beside it. Closed: without a guard it does not start. */
+@Module({})
+export class JobsAdminModule {
+  /** @throws OptionsError without a guard, or for an unknown option. */
+  static forRoot(options: JobsAdminOptions): DynamicModule {
+    const { guard, imports = [], path = "admin" } = checked(options);
+    return {
+      module: JobsAdminModule,
+      imports: [...imports, RouterModule.register([{ path, module: JobsAdminModule }])],
+      controllers: [StatsController, JobsController],
+      providers: [
+        AdminGuard,
+        typeof guard === "function"
+          ? { provide: ADMIN_GUARD, useClass: guard }
+          : { provide: ADMIN_GUARD, useValue: guard },
+      ],
+    };
+  }
+}
+
+function checked(options: JobsAdminOptions): JobsAdminOptions {
+  const given: Partial<JobsAdminOptions> = options ?? {};
+  const problems = Object.keys(given)
+    .filter((key) => !OPTIONS.includes(key))
+    .map((key) => `unknown option "${key}"; expected ${OPTIONS.join(", ")}`);
+  const { guard } = given;
+  const guards = typeof guard === "function" ? (guard.prototype as Partial<CanActivate>) : guard;
+  if (typeof guards?.canActivate !== "function") {
+    problems.push(
+      "guard: expected a guard (a class or an instance with canActivate), found none: the admin API is closed by default",
+    );
+  }
+  if (problems.length > 0) throw new OptionsError("options of JobsAdminModule.forRoot", problems);
+  return options;
+}

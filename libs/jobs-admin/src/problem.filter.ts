@@ -1,0 +1,84 @@
+import {
+  type ArgumentsHost,
+  Catch,
+  type ExceptionFilter,
+  HttpException,
+  Logger,
+} from "@nestjs/common";
+import { HttpAdapterHost } from "@nestjs/core";
+import { type ErrorCode, JobsError } from "nestjs-pg-jobs";
+import { STATUS_CODES } from "node:http";
+import { type Problem, ProblemException, problem } from "./problem.js";
+
+/** What the caller can do something about; every other error is ours. */
+const STATUS: Partial<Record<ErrorCode, number>> = {
+  JOB_ID_INVALID: 400,
+  PAYLOAD_NOT_JSON: 400,
+  PAYLOAD_TOO_LARGE: 413,
+  DATABASE_UNAVAILABLE: 503,
+  SCHEMA_NOT_READY: 503,
+};
+
+/** Answers every error as an RFC 9457 problem. For the whole app: `{ provide: APP_FILTER, useClass: ProblemFilter }`. */
+@Catch()
+export class ProblemFilter implements ExceptionFilter {
+  readonly #logger = new Logger("JobsAdmin");
+
+  constructor(private readonly host: HttpAdapterHost) {}
+
+  catch(error: unknown, host: ArgumentsHost): void {
+    const { httpAdapter } = this.host;
+    const response: unknown = host.switchToHttp().getResponse();
+    if (httpAdapter.isHeadersSent(response)) {
+      httpAdapter.end(response);
+      return;
+    }
+    const body = ownBody(error);
+    if (body) {
+      httpAdapter.reply(response, body, (error as HttpException).getStatus());
+      return;
+    }
+    const answer = problemOf(error);
+    if (answer.status >= 500) {
+      const unforeseen = answer.code === "INTERNAL";
+      this.#logger.error("Request failed", {
+        code: answer.code,
+        error: unforeseen ? error : undefined,
+      });
+    }
+    httpAdapter.setHeader(response, "content-type", "application/problem+json");
+    if (answer.status === 503) httpAdapter.setHeader(response, "retry-after", "5");
+    httpAdapter.reply(response, answer, answer.status);
+  }
+}
+
+function problemOf(error: unknown): Problem {
+  if (error instanceof ProblemException)
+    return problem(error.getStatus(), error.code, error.message, error.more);
+  if (error instanceof JobsError && STATUS[error.code])
+    return problem(STATUS[error.code]!, error.code, error.message);
+  if (error instanceof HttpException) {
+    const status = error.getStatus();
+    return problem(status, codeOf(status), status < 500 ? error.message : "The request failed.");
+  }
+  const { status, expose, message } = error as {
+    status?: unknown;
+    expose?: unknown;
+    message: string;
+  };
+  // what the body parser throws
+  if (expose === true && typeof status === "number" && status >= 400 && status < 500)
+    return problem(status, codeOf(status), message);
+  return problem(500, "INTERNAL", "The request failed; the log of the server says why.");
+}
+
+/** `404` → `NOT_FOUND`. */
+const codeOf = (status: number) =>
+  (STATUS_CODES[status] ?? "Error").toUpperCase().replaceAll(/[^A-Z]+/g, "_");
+
+/** An exception with a body of its own keeps it, as Terminus' health check does. */
+function ownBody(error: unknown): object | undefined {
+  if (!(error instanceof HttpException) || error instanceof ProblemException) return undefined;
+  const body = error.getResponse();
+  return typeof body === "object" && !("statusCode" in body) ? body : undefined;
+}

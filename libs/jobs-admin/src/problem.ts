@@ -1,0 +1,42 @@
+import { HttpException } from "@nestjs/common";
+import { STATUS_CODES } from "node:http";
+
+/** An RFC 9457 problem; `code` is stable and made for `switch`, `detail` is for people. */
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  code: string;
+  detail: string;
+  /** What else belongs to the code, such as the `state` of a job. */
+  [more: string]: unknown;
+}
+
+/** Makes a problem of the standard members; its title is the name of the status. */
+export function problem(
+  status: number,
+  code: string,
+  detail: string,
+  more: Record<string, unknown> = {},
+): Problem {
+  return {
+    type: "about:blank",
+    title: STATUS_CODES[status] ?? "Error",
+    status,
+    code,
+    detail,
+    ...more,
+  };
+}
+
+/** Ends a request with a problem. */
+export class ProblemException extends HttpException {
+  constructor(
+    status: number,
+    readonly code: string,
+    detail: string,
+    readonly more: Record<string, unknown> = {},
+  ) {
+    super(detail, status);
+  }
+}
