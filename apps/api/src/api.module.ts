@@ -1,0 +1,31 @@
+import { Module, StandardSchemaValidationPipe } from "@nestjs/common";
+import { APP_FILTER, APP_PIPE } from "@nestjs/core";
+import { JobsModule } from "nestjs-pg-jobs";
+import { SamplesModule } from "nestjs-pg-jobs-samples";
+import { DataSource } from "typeorm";
+import { config } from "./config.js";
+import { HealthModule } from "./health/health.module.js";
+import { RemindersController } from "./reminders/reminders.controller.js";
+import { ThumbnailsController } from "./thumbnails/thumbnails.controller.js";
+import { UnavailableFilter } from "./unavailable.filter.js";
+
+/** A producer: it imports `JobsModule.forRoot` and no `forWorker`, so no job runs here. */
+@Module({
+  imports: [
+    SamplesModule.forRoot({ url: config.databaseUrl }),
+    JobsModule.forRootAsync({
+      inject: [DataSource],
+      useFactory: (dataSource: DataSource) => ({
+        connection: { dataSource },
+        schema: config.schema,
+      }),
+    }),
+    HealthModule,
+  ],
+  controllers: [RemindersController, ThumbnailsController],
+  providers: [
+    { provide: APP_PIPE, useClass: StandardSchemaValidationPipe },
+    { provide: APP_FILTER, useClass: UnavailableFilter },
+  ],
+})
+export class ApiModule {}

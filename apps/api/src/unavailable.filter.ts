@@ -1,0 +1,46 @@
+import { type ArgumentsHost, Catch, Logger } from "@nestjs/common";
+import { BaseExceptionFilter } from "@nestjs/core";
+import type { Response } from "express";
+import { JobsError } from "nestjs-pg-jobs";
+
+/** Errors of `nestjs-pg-jobs` that pass when the call is repeated later. */
+const PASSING = new Set([
+  "DATABASE_UNAVAILABLE",
+  "ENQUEUE_OUTCOME_UNKNOWN",
+  "KEY_LOCKED",
+  "SCHEMA_NOT_READY",
+]);
+/** What `pg` and the system say when the server is away, full or stopping. */
+const AWAY = /^(ECONN\w+|ETIMEDOUT|ENOTFOUND|EPIPE|EAI_AGAIN|EHOSTUNREACH|08\w{3}|57P0\d|53300)$/;
+const AWAY_WITHOUT_CODE = /^(Connection terminated|timeout exceeded when trying to connect)/i;
+
+/** A database that is away is nobody's bug: 503 with a code, not 500. All else is Nest's to answer. */
+@Catch()
+export class UnavailableFilter extends BaseExceptionFilter {
+  readonly #logger = new Logger(UnavailableFilter.name);
+
+  override catch(error: unknown, host: ArgumentsHost): void {
+    const code = codeOf(error);
+    const response = host.switchToHttp().getResponse<Response>();
+    if (!code || response.headersSent) {
+      // oxlint-disable-next-line promise/valid-params -- an exception filter, no promise
+      super.catch(error, host);
+      return;
+    }
+    const { message } = error as Error;
+    this.#logger.warn("Answered 503", { code, reason: message });
+    const problem = { type: "about:blank", title: "Service Unavailable", status: 503, code };
+    response
+      .status(503)
+      .set({ "content-type": "application/problem+json", "retry-after": "5" })
+      .send(JSON.stringify({ ...problem, detail: "The database is away; try again later." }));
+  }
+}
+
+function codeOf(error: unknown): string | undefined {
+  if (error instanceof JobsError) return PASSING.has(error.code) ? error.code : undefined;
+  if (!(error instanceof Error)) return undefined;
+  const { code = "" } = error as { code?: unknown };
+  const away = AWAY.test(String(code)) || (!code && AWAY_WITHOUT_CODE.test(error.message));
+  return away ? "DATABASE_UNAVAILABLE" : undefined;
+}
