@@ -1,0 +1,26 @@
+import { Module } from "@nestjs/common";
+import { Events, JobsModule } from "nestjs-pg-jobs";
+import { SamplesModule, tellLauncher } from "nestjs-pg-jobs-samples";
+import { config } from "./config.js";
+import { RemindersModule } from "./reminders/reminders.module.js";
+import { ThumbnailsModule } from "./thumbnails/thumbnails.module.js";
+
+/** A worker: the features with handlers are imported by `forWorker`, so that it drains before they go. */
+@Module({
+  imports: [
+    SamplesModule.forRoot({ url: config.databaseUrl }),
+    JobsModule.forRoot({ connection: { url: config.databaseUrl }, schema: config.schema }),
+    JobsModule.forWorker({
+      imports: [RemindersModule, ThumbnailsModule],
+      queues: { mail: { concurrency: 20 }, media: { concurrency: 4 } },
+    }),
+  ],
+})
+export class WorkerAppModule {
+  constructor(events: Events) {
+    const stop = events.on(["succeeded"], ({ id }) => {
+      stop(); // the launcher wants to know of the first
+      tellLauncher({ type: "succeeded", id });
+    });
+  }
+}
