@@ -46,6 +46,8 @@ async function boot() {
     JOBS_SCHEMA: env.JOBS_SCHEMA || "jobs",
     HOST: host,
     ADMIN_TOKEN: token,
+    // the apps write to us, but their lines end where ours do
+    ...(process.stdout.isTTY ? {} : { NO_COLOR: "1" }),
   };
   for (const [name, port] of Object.entries(ports)) childEnv[WANTED[name].variable] = String(port);
 

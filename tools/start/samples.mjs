@@ -1,4 +1,4 @@
-// What keeps the sample busy: one request every few seconds, as a user of the API would send it.
+// What keeps the sample busy: a few requests every few seconds, as a user of the API would send them.
 import { randomInt } from "node:crypto";
 
 const PEOPLE = ["ada", "grace", "alan", "edsger", "barbara", "donald"];
@@ -10,6 +10,12 @@ const SAMPLES = [
     every: 5_000,
     path: "/reminders",
     body: () => ({ to: `${pick(PEOPLE)}@example.com`, text: pick(THINGS) }),
+  },
+  {
+    every: 5_000,
+    path: "/thumbnails",
+    // one image in ten is broken, which the worker finds out
+    body: () => ({ imageUrl: `https://images.example.com/${randomInt(1e9)}.jpg` }),
   },
 ];
 
