@@ -32,17 +32,7 @@ export async function runWorker(
   options: RunWorkerOptions = {},
 ): Promise<RunningWorker> {
   const logger = new Logger("Worker");
-  let app: INestApplicationContext;
-  let health: HealthServer | undefined;
-  try {
-    app = await NestFactory.createApplicationContext(module, { abortOnError: false });
-    if (options.health) health = await serveHealth(options.health, workersOf(app));
-  } catch (error) {
-    // A user's mistake needs its message, not our stack.
-    if (error instanceof JobsError) logger.error(error.message);
-    else logger.error("The worker cannot start", error);
-    process.exit(EXIT.bootFailed);
-  }
+  const { app, health } = await boot(module, options, logger);
   const workers = workersOf(app);
   let closing: Promise<boolean> | undefined;
   const close = (): Promise<boolean> => {
@@ -70,6 +60,28 @@ export async function runWorker(
   process.on("SIGTERM", onSignal);
   process.on("SIGINT", onSignal);
   return { app, port: health?.port ?? 0, close };
+}
+
+async function boot(
+  module: Type<unknown>,
+  options: RunWorkerOptions,
+  logger: Logger,
+): Promise<{ app: INestApplicationContext; health?: HealthServer }> {
+  let app: INestApplicationContext | undefined;
+  try {
+    app = await NestFactory.createApplicationContext(module, { abortOnError: false });
+    return {
+      app,
+      health: options.health && (await serveHealth(options.health, workersOf(app))),
+    };
+  } catch (error) {
+    // A user's mistake needs its message, not our stack.
+    if (error instanceof JobsError) logger.error(error.message);
+    else logger.error("The worker cannot start", error);
+    // Without its port it must not go on, but it may have claimed jobs already: they are not dropped.
+    await app?.close();
+    process.exit(EXIT.bootFailed);
+  }
 }
 
 function workersOf(app: INestApplicationContext): JobsWorkerModule[] {

@@ -1,6 +1,7 @@
 import { type Server, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { JobsWorkerModule } from "./jobs-worker.module.js";
+import { OptionsError } from "./job/errors.js";
 import { monotonic } from "./worker/held.js";
 
 /** Where a worker's probes are served. */
@@ -71,7 +72,14 @@ export async function serveHealth(
 
 function listen(server: Server, port: number, host: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once("error", reject);
+    server.once("error", ({ code, message }: NodeJS.ErrnoException) => {
+      const found = code === "EADDRINUSE" ? "another process has it" : message;
+      reject(
+        new OptionsError("options of runWorker", [
+          `health.port: cannot listen on port ${port} of ${host}: ${found}`,
+        ]),
+      );
+    });
     server.listen(port, host, () => resolve());
   });
 }
