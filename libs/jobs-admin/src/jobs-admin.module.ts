@@ -9,6 +9,7 @@ import { RouterModule } from "@nestjs/core";
 import { OptionsError } from "nestjs-pg-jobs";
 import { ADMIN_GUARD, AdminGuard } from "./admin.guard.js";
 import { JobsController } from "./jobs/jobs.controller.js";
+import { RootController } from "./root.controller.js";
 import { StatsController } from "./stats/stats.controller.js";
 
 /** The options of {@link JobsAdminModule.forRoot}. */
@@ -32,7 +33,7 @@ export class JobsAdminModule {
     return {
       module: JobsAdminModule,
       imports: [...imports, RouterModule.register([{ path, module: JobsAdminModule }])],
-      controllers: [StatsController, JobsController],
+      controllers: [RootController, StatsController, JobsController],
       providers: [
         AdminGuard,
         typeof guard === "function"

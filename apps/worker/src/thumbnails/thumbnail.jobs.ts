@@ -10,7 +10,7 @@ const { attempts, retryDelay } = config.thumbnails;
 export class ThumbnailJobs {
   @JobHandler(MakeThumbnail, { attempts, backoff: fixed(retryDelay, { jitter: 0 }) })
   make({ imageUrl }: PayloadOf<typeof MakeThumbnail>, job: JobContext) {
-    job.logger.log(`Making a thumbnail, attempt ${job.failures + 1}/${job.attempts}`);
+    job.logger.log("Makes a thumbnail"); // the logger adds the job, and "attempt 1/3"
     const { width, height } = decode(imageUrl);
     const scale = 200 / Math.max(width, height);
     return { width: Math.round(width * scale), height: Math.round(height * scale) };
