@@ -120,6 +120,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         store,
         events,
         handlers,
+        hint: (queueId, kind) => hints.hint(queueId, kind),
         chore: (name) =>
           void runChore(store, name).catch((error: Error) =>
             this.#logger.warn("A chore failed", { chore: name, cause: error.message }),

@@ -9,6 +9,7 @@ import type { NewJob } from "../store/transitions/enqueue.js";
 /** A checked job and where it goes; it has no id yet. */
 export interface Addressed {
   queueId: number;
+  queue: string;
   job: NewJob;
 }
 
@@ -51,6 +52,7 @@ export async function address(
     (await store.lane(queue, contract.kind, priority));
   return {
     queueId: lane.queueId,
+    queue,
     job: {
       id: "",
       lane: lane.lane,
@@ -96,4 +98,15 @@ function unwrap(
   if (!Object.keys(item).every((key) => ITEM_KEYS.has(key))) return [item, shared];
   const { payload, ...own } = item as { payload: unknown } & EnqueueOptions;
   return [payload, { ...shared, ...own }];
+}
+
+/** Places of the jobs of each queue; queues in the order of their ids, so that two calls cannot wait for one another. */
+export function byQueue(all: readonly Addressed[]): { queueId: number; places: number[] }[] {
+  const places = new Map<number, number[]>();
+  all.forEach(({ queueId }, place) => {
+    const known = places.get(queueId);
+    if (known) known.push(place);
+    else places.set(queueId, [place]);
+  });
+  return [...places].sort(([a], [b]) => a - b).map(([queueId, of]) => ({ queueId, places: of }));
 }

@@ -31,7 +31,7 @@ export async function enqueueFor(
         throw new LeaseLostError(formatJobId(parent.queueId, parent.id), parent.attempt);
       }
       if (answer === "inserted") {
-        if (job.delayMs === 0) hints.hint(queueId);
+        if (job.at === null) hints.hintIn(queueId, job.kind, job.delayMs);
         return { id: formatJobId(queueId, job.id), deduplicated: false };
       }
       const holder = await findHolder(store, queueId, job.kind, job.key!);

@@ -3,8 +3,8 @@ import { wake } from "../store/queues/wake.js";
 
 /** The workers of this process, as the way in sees them. */
 export interface Wake {
-  /** Whether a worker of this process has taken the hint: then no other needs it. */
-  wake(queueId: number): boolean;
+  /** Whether a worker of this process has a free slot for this kind: then no other needs the hint. */
+  wake(queueId: number, kind: string): boolean;
   /** A lane was made: workers read their lanes anew. */
   changed(): void;
 }
@@ -28,9 +28,9 @@ export class Hints {
     private readonly local: Wake,
   ) {}
 
-  /** Jobs of this queue can run now. */
-  hint(queueId: number): void {
-    if (this.local.wake(queueId) || !this.enabled) return;
+  /** Jobs of this queue and kind can run now. */
+  hint(queueId: number, kind: string): void {
+    if (this.local.wake(queueId, kind) || !this.enabled) return;
     const quiet = this.#trailing.get(queueId);
     if (quiet) {
       quiet.again = true;
@@ -41,7 +41,7 @@ export class Hints {
       again: false,
       timer: setTimeout(() => {
         this.#trailing.delete(queueId);
-        if (entry.again) this.hint(queueId);
+        if (entry.again) this.hint(queueId, kind);
       }, TRAILING_MS),
     };
     entry.timer.unref();
@@ -49,12 +49,12 @@ export class Hints {
   }
 
   /** A job of this queue can run in so many ms; those that come later are seen by the workers' polls. */
-  hintIn(queueId: number, ms: number): void {
-    if (ms <= 0) return this.hint(queueId);
+  hintIn(queueId: number, kind: string, ms: number): void {
+    if (ms <= 0) return this.hint(queueId, kind);
     if (ms > SOON_MS) return;
     const timer = setTimeout(() => {
       this.#later.delete(timer);
-      this.hint(queueId);
+      this.hint(queueId, kind);
     }, ms + 1).unref();
     this.#later.add(timer);
   }
@@ -66,7 +66,7 @@ export class Hints {
   }
 
   /** Jobs of this queue can run once a transaction that is not ours has committed. */
-  hintAfterCommit(queueId: number): void {
+  hintAfterCommit(queueId: number, kind: string): void {
     let timers = this.#laterQueues.get(queueId);
     if (!timers) this.#laterQueues.set(queueId, (timers = new Map()));
     for (const ms of AFTER_MS) {
@@ -74,7 +74,7 @@ export class Hints {
       const timer = setTimeout(() => {
         timers.delete(ms);
         this.#later.delete(timer);
-        this.hint(queueId);
+        this.hint(queueId, kind);
       }, ms).unref();
       timers.set(ms, timer);
       this.#later.add(timer);

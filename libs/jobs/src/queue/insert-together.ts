@@ -1,5 +1,5 @@
 import type { Store } from "../store/store.js";
-import type { Addressed } from "./call.js";
+import { type Addressed, byQueue } from "./call.js";
 import { callerError } from "./failure.js";
 import { insertAll } from "./insert.js";
 
@@ -23,14 +23,11 @@ export async function insertTogether(store: Store, all: readonly Addressed[]): P
   }
 }
 
-/** Places of jobs of one queue; queues in the order of their ids, so that two calls cannot wait for one another. */
+/** Places in parts of one queue each, small enough for one statement. */
 function inParts(all: readonly Addressed[]): number[][] {
-  const parts: number[][] = [];
-  for (const queueId of [...new Set(all.map((one) => one.queueId))].sort((a, b) => a - b)) {
-    const places = all.flatMap((one, index) => (one.queueId === queueId ? [index] : []));
-    for (let from = 0; from < places.length; from += ROWS_PER_STATEMENT) {
-      parts.push(places.slice(from, from + ROWS_PER_STATEMENT));
-    }
-  }
-  return parts;
+  return byQueue(all).flatMap(({ places }) =>
+    Array.from({ length: Math.ceil(places.length / ROWS_PER_STATEMENT) }, (_, part) =>
+      places.slice(part * ROWS_PER_STATEMENT, (part + 1) * ROWS_PER_STATEMENT),
+    ),
+  );
 }

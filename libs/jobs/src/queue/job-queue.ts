@@ -8,7 +8,7 @@ import type { Runner } from "../pg/statement.js";
 import { type JobView, get } from "../store/reads/job.js";
 import type { Store } from "../store/store.js";
 import { type RequeueAnswer, requeue } from "../store/transitions/requeue.js";
-import { type Addressed, type Item, address, addressMany } from "./call.js";
+import { type Addressed, type Item, address, addressMany, byQueue } from "./call.js";
 import { Coalescer } from "./coalescer.js";
 import { callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
@@ -58,7 +58,7 @@ export class JobQueue {
     );
     const { queueId, job } = addressed;
     const [holder] = await this.#coalescer(queueId, job.key !== null).add([job]);
-    return this.#told(addressed, holder!);
+    return this.#tell([addressed], [holder!])[0]!;
   }
 
   /** Enqueues jobs of one kind, all or none; answers in input order. `error.index` names a bad item. */
@@ -75,7 +75,7 @@ export class JobQueue {
     const holders = small
       ? await this.#coalescer(queueId, keyed).add(all.map((one) => one.job))
       : await insertTogether(this.store, all);
-    return all.map((one, index) => this.#told(one, holders[index]!));
+    return this.#tell(all, holders);
   }
 
   /**
@@ -116,10 +116,12 @@ export class JobQueue {
         unknown.map((key) => `unknown option "${key}"; the only one is "payload"`),
       );
     const payload = "payload" in options ? jsonText(options.payload) : null;
-    const answer = await this.#checked(() => requeue(this.store, queueId, number, payload));
+    const { answer, kind, queue } = await this.#checked(() =>
+      requeue(this.store, queueId, number, payload),
+    );
     if (answer === "queued") {
-      this.hints.hint(queueId);
-      this.events.emit({ event: "requeued", id, kind: "", queue: "" });
+      this.hints.hint(queueId, kind);
+      if (this.events.heard("requeued")) this.events.emit({ event: "requeued", id, kind, queue });
     }
     return answer;
   }
@@ -143,25 +145,44 @@ export class JobQueue {
     all: readonly Addressed[],
   ): Promise<Enqueued[]> {
     await this.#checked(() => this.store.number(all.map((one) => one.job)));
-    const answers: Enqueued[] = Array.from({ length: all.length });
-    for (const queueId of new Set(all.map((one) => one.queueId))) {
-      const places = all.flatMap((one, index) => (one.queueId === queueId ? [index] : []));
-      const holders = await insertJobs(runner, {
+    const holders: string[] = Array.from({ length: all.length });
+    for (const { queueId, places } of byQueue(all)) {
+      const found = await insertJobs(runner, {
         queueId,
         jobs: places.map((place) => all[place]!.job),
       });
-      places.forEach((place, index) => (answers[place] = answerFor(all[place]!, holders[index]!)));
-      if (!afterCommit(tx, () => this.hints.hint(queueId))) this.hints.hintAfterCommit(queueId);
+      places.forEach((place, index) => (holders[place] = found[index]!));
     }
-    return answers;
+    if (!afterCommit(tx, () => this.#tell(all, holders))) {
+      for (const { queueId, job } of all)
+        if (dueIn(job) <= 0) this.hints.hintAfterCommit(queueId, job.kind);
+    }
+    return all.map((one, index) => answerFor(one, holders[index]!));
   }
 
-  #told(one: Addressed, holder: string): Enqueued {
-    const answer = answerFor(one, holder);
-    const { job, queueId } = one;
-    if (!answer.deduplicated)
-      this.hints.hintIn(queueId, job.at === null ? job.delayMs : job.at.getTime() - Date.now());
-    return answer;
+  /** They are committed: tells workers and observers, and answers the caller. */
+  #tell(all: readonly Addressed[], holders: readonly string[]): Enqueued[] {
+    const heard = this.events.heard("enqueued");
+    const soonest = new Map<Addressed["queueId"], { kind: string; ms: number }>();
+    const answers = all.map((one, index) => {
+      const answer = answerFor(one, holders[index]!);
+      if (answer.deduplicated) return answer;
+      const { queueId, queue, job } = one;
+      const ms = dueIn(job);
+      if (ms < (soonest.get(queueId)?.ms ?? Number.POSITIVE_INFINITY))
+        soonest.set(queueId, { kind: job.kind, ms });
+      if (heard)
+        this.events.emit({
+          event: "enqueued",
+          id: answer.id,
+          kind: job.kind,
+          queue,
+          ...(ms > 0 ? { delayMs: ms } : {}),
+        });
+      return answer;
+    });
+    for (const [queueId, { kind, ms }] of soonest) this.hints.hintIn(queueId, kind, ms);
+    return answers;
   }
 
   async #checkedMany(
@@ -184,6 +205,10 @@ export class JobQueue {
     }
   }
 }
+
+/** Ms until a job is due, as far as this process's clock can tell. */
+const dueIn = ({ at, delayMs }: Addressed["job"]): number =>
+  at === null ? delayMs : at.getTime() - Date.now();
 
 function answerFor({ queueId, job }: Addressed, holder: string): Enqueued {
   return { id: formatJobId(queueId, holder), deduplicated: holder !== job.id };

@@ -12,8 +12,8 @@ export class LocalWorkers implements Wake {
     this.#workers.delete(worker);
   }
 
-  wake(queueId: number): boolean {
-    for (const worker of this.#workers) if (worker.wake(queueId)) return true;
+  wake(queueId: number, kind: string): boolean {
+    for (const worker of this.#workers) if (worker.wake(queueId, kind)) return true;
     return false;
   }
 

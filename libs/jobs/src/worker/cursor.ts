@@ -26,14 +26,12 @@ export class Cursor {
   #rescanCost = 0;
   #quickest = Number.POSITIVE_INFINITY;
   #rescanning = false;
+  #asked = false;
 
   /** From where to scan these lanes now; `now` in monotonic ms. */
   requests(lanes: readonly { lane: number; room: number }[], now: number): LaneRequest[] {
-    const every = Math.min(
-      Math.max(RESCAN_MS, RESCAN_SHARE * this.#rescanCost),
-      RESCAN_AT_LATEST_MS,
-    );
-    this.#rescanning = now - this.#rescannedAt >= every;
+    const every = Math.max(this.#asked ? 0 : RESCAN_MS, RESCAN_SHARE * this.#rescanCost);
+    this.#rescanning = now - this.#rescannedAt >= Math.min(every, RESCAN_AT_LATEST_MS);
     if (this.#rescanning)
       return lanes.map(({ lane, room }) => ({ lane, room, backMs: 0, ...START }));
     return lanes.map(({ lane, room }) => ({
@@ -48,6 +46,7 @@ export class Cursor {
   learn(claims: readonly Claim[], full: boolean, costMs: number, now: number): void {
     if (this.#rescanning) {
       this.#rescannedAt = now;
+      this.#asked = false;
       this.#rescanCost = costMs;
     } else if (this.#lookBackMs > 0) {
       const dear = costMs - this.#quickest > DEAR_MS;
@@ -64,9 +63,9 @@ export class Cursor {
     this.#lookBackMs = full ? 0 : this.#backMs;
   }
 
-  /** Something was seen that may lie behind: the next claim starts from the beginning. */
+  /** Something was seen that may lie behind: the next claim starts from the beginning, unless that is dear. */
   rescan(): void {
-    this.#rescannedAt = Number.NEGATIVE_INFINITY;
+    this.#asked = true;
   }
 
   /** Where an idle look may start, when looking from the beginning is too dear. */

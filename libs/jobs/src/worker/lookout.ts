@@ -1,4 +1,5 @@
 import type { Session } from "../pg/session.js";
+import { isMissingSchema } from "../pg/sqlstate.js";
 import { QUARANTINED, lanesOf } from "../store/queues/lanes.js";
 import { type LookLane, look } from "../store/queues/look.js";
 import { monotonic } from "./held.js";
@@ -26,6 +27,8 @@ export interface LookoutPorts {
   /** Queues in which a quarantined job waits. */
   suspects(queues: ReadonlySet<number>): void;
   chore(name: string): void;
+  /** A queue that this process serves is not there any more. */
+  gone(): void;
 }
 
 export class Lookout {
@@ -67,6 +70,7 @@ export class Lookout {
         await this.#lookOnce();
       }
     } catch (error) {
+      if (isMissingSchema(error)) this.ports.gone();
       this.ports.outage.complain("the database is away", error);
     } finally {
       this.#looking = false;
@@ -108,6 +112,7 @@ export class Lookout {
       this.#wholeAt = this.answeredAt;
       this.#cost = this.answeredAt - from;
     }
+    if (seen.versions.size < queues.size) return this.ports.gone();
     await this.#readLanes(seen.versions);
     for (const [queueId, ms] of seen.due) {
       const queue = queues.get(queueId)!;
@@ -145,7 +150,7 @@ export class Lookout {
     for (const id of stale) {
       queues.get(id)!.serve(
         lanes.filter((lane) => lane.queueId === id),
-        versions.get(id) ?? 0,
+        versions.get(id)!,
       );
     }
     // Lanes that were not asked about may have something.

@@ -26,6 +26,8 @@ const SUSPECT_AT = 2;
 export interface SlotsHooks extends AttemptPorts {
   /** Something of this queue is over or has ended: there may be room. */
   moved(queue: QueueWorker): void;
+  /** A job was given back: others can run it at once. */
+  handedBack(queue: QueueWorker, kind: string): void;
   /** A job of this queue is due again in so many ms. */
   dueAgain(queue: QueueWorker, ms: number): void;
   warn(message: string, params?: object): void;
@@ -106,6 +108,7 @@ export class Slots implements SettleListener {
     const delay =
       settlement.verb === "retry" || settlement.verb === "snooze" ? settlement.delayMs : undefined;
     if (delay !== undefined) this.hooks.dueAgain(queue, delay);
+    if (settlement.verb === "hand-back") this.hooks.handedBack(queue, attempt.kind);
     this.hooks.moved(queue);
   }
 

@@ -36,6 +36,8 @@ export interface WorkerPorts extends AttemptPorts {
   store: Store;
   events: Events;
   handlers: readonly Handler[];
+  /** Other processes shall know that a job of this queue can run. */
+  hint(queueId: number, kind: string): void;
   /** Runs a background duty that is due. */
   chore(name: string): void;
   log(level: "log" | "warn" | "error", message: string, params?: object): void;
@@ -82,6 +84,7 @@ export class Worker {
       logger: (attempt) => ports.logger(attempt),
       enqueue: (attempt, ...call) => ports.enqueue(attempt, ...call),
       moved: (queue) => this.#moved(queue),
+      handedBack: (queue, kind) => ports.hint(queue.settings.id, kind),
       dueAgain: (queue, ms) => this.#lookout.dueIn(queue, ms),
       warn: (message, params) => ports.log("warn", message, params),
     });
@@ -113,6 +116,7 @@ export class Worker {
       found: (queue) => this.#found(queue),
       suspects: (queues) => this.#quarantine.consider(queues),
       chore: (name) => ports.chore(name),
+      gone: () => this.#beginAgain(),
     });
   }
 
@@ -152,11 +156,13 @@ export class Worker {
     void this.#begin();
   }
 
-  /** A hint that a queue has something to do; answers whether this process has a slot for it. */
-  wake(queueId: number): boolean {
+  /** A hint that a queue has something to do; answers whether this process has a free slot for this kind. */
+  wake(queueId: number, kind?: string): boolean {
     const queue = this.#queues.get(queueId);
     if (!queue || !this.#open) return false;
-    const free = queue.running + queue.waiting < queue.settings.concurrency;
+    const handler = kind === undefined ? undefined : this.#handlers.get(kind);
+    const free =
+      queue.running + queue.waiting < queue.settings.concurrency && handler?.free === true;
     this.#found(queue);
     return free;
   }
@@ -233,6 +239,15 @@ export class Worker {
     await this.#lookout.look();
   }
 
+  /** Our queues are not there any more: somebody made the schema anew. */
+  #beginAgain(): void {
+    if (this.state !== "working") return;
+    this.state = "waiting";
+    this.#queues.clear();
+    this.ports.store.forget();
+    void this.#begin();
+  }
+
   async #prepare(): Promise<void> {
     const { store } = this.ports;
     await store.guard(async () => {
@@ -246,7 +261,7 @@ export class Worker {
 
   #listen(): void {
     const { database } = this.ports;
-    if (!this.settings.notify) return;
+    if (!this.settings.notify || this.#listener) return;
     this.#listener = new Listener({
       config: database.listenConfig,
       channel: wakeChannel(database.schema),
@@ -293,6 +308,7 @@ export class Worker {
   }
 
   #beat(): void {
+    clearTimeout(this.#beatTimer);
     this.#beatTimer = setTimeout(() => {
       const { id } = this.#claimer;
       if (id !== undefined)

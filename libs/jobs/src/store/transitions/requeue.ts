@@ -25,7 +25,8 @@ with letter as materialized (
 )
 select (select count(*) from letter), (select count(*) from sent), (
   select count(*) from ${jobs}.job j where j.queue_id = $1::integer and j.id = $2::bigint
-) + (select count(*) from ${jobs}.done d where d.queue_id = $1::integer and d.id = $2::bigint)`,
+) + (select count(*) from ${jobs}.done d where d.queue_id = $1::integer and d.id = $2::bigint),
+  (select kind from letter), (select name from ${jobs}.queue where id = $1::integer)`,
 );
 
 export type RequeueAnswer = "queued" | "not-requeueable" | "key-taken" | "unknown";
@@ -36,12 +37,10 @@ export async function requeue(
   queueId: number,
   id: string,
   payload: string | null,
-): Promise<RequeueAnswer> {
-  const [[letters, sent, elsewhere]] = (await runner.run(requeueJob, [queueId, id, payload])) as [
-    [string, string, string],
-  ];
-  if (sent !== "0") return "queued";
+): Promise<{ answer: RequeueAnswer; kind: string; queue: string }> {
+  const [row] = await runner.run(requeueJob, [queueId, id, payload]);
+  const [letters, sent, elsewhere, kind, queue] = row!;
   // Two people at once: the second sees the letter, and the job that the first made of it.
-  if (elsewhere !== "0") return "not-requeueable";
-  return letters === "0" ? "unknown" : "key-taken";
+  const refused = elsewhere !== "0" ? "not-requeueable" : letters === "0" ? "unknown" : "key-taken";
+  return { answer: sent !== "0" ? "queued" : refused, kind: kind ?? "", queue: queue ?? "" };
 }
