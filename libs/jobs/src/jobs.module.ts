@@ -33,6 +33,8 @@ import { LocalWorkers } from "./queue/local-workers.js";
 import { migrate } from "./store/migrations/migrate.js";
 import { Store, isOutcomeUnknown, isUnavailable } from "./store/store.js";
 
+const COPY = Symbol.for("nestjs-pg-jobs.copy");
+
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } =
   new ConfigurableModuleBuilder<JobsOptions>({ moduleName: "Jobs" })
     .setClassMethodName("forRoot")
@@ -127,6 +129,7 @@ export class JobsModule
 
   async onModuleInit(): Promise<void> {
     this.#stopLogging = logEvents(this.events);
+    this.#warnOfCopies();
     if (this.options.migrate === "on-start") await this.#migrate();
   }
 
@@ -136,6 +139,16 @@ export class JobsModule
     await this.queue.close();
     await this.database.close();
     this.#stopLogging();
+  }
+
+  /** Decorators and tokens of one copy are strangers to the other. */
+  #warnOfCopies(): void {
+    const copies = globalThis as { [COPY]?: unknown };
+    copies[COPY] ??= JobsModule;
+    if (copies[COPY] === JobsModule) return;
+    this.#logger.warn(
+      'Two copies of nestjs-pg-jobs are loaded; "npm ls nestjs-pg-jobs" shows who brings them',
+    );
   }
 
   /** A database that is away is waited for in the background; any other failure fails the boot. */
