@@ -38,8 +38,11 @@ export class HandlerExplorer {
     const anybodys = this.#reachable((module) => workers.includes(module.metatype));
     const handlers = new Map<string, Handler>();
     for (const wrapper of [...this.discovery.getProviders(), ...this.discovery.getControllers()]) {
-      for (const [method, metadata] of this.#marked(wrapper)) {
-        const name = `${wrapper.name}.${method}`;
+      const prototype = prototypeOf(wrapper);
+      if (!prototype) continue;
+      problems.push(...this.#misplaced(prototype));
+      for (const [method, metadata] of this.#marked(prototype)) {
+        const name = `${className(prototype)}.${String(method)}`;
         if (!wrapper.host || !anybodys.has(wrapper.host)) {
           problems.push(
             `${name}: its module ${wrapper.host?.name ?? "?"} is not imported by the worker; add it to forWorker({ imports: [${wrapper.host?.name ?? "…"}] })`,
@@ -57,7 +60,7 @@ export class HandlerExplorer {
     handlers: Map<string, Handler>,
     problems: string[],
     wrapper: Wrapper,
-    method: string,
+    method: string | symbol,
     name: string,
     metadata: HandlerMetadata,
     defaults: ParsedDefaults,
@@ -79,11 +82,13 @@ export class HandlerExplorer {
         );
       }
       const instance = wrapper.instance as Record<
-        string,
+        string | symbol,
         (payload: unknown, job: unknown) => unknown
       >;
-      const enhancers = Object.entries(ENHANCERS).filter(([key]) =>
-        Reflect.hasMetadata(key, instance[method]!),
+      const enhancers = Object.entries(ENHANCERS).filter(
+        ([key]) =>
+          Reflect.hasMetadata(key, instance[method]!) ||
+          Reflect.hasMetadata(key, instance.constructor!),
       );
       for (const [, decorator] of enhancers)
         problems.push(
@@ -102,20 +107,25 @@ export class HandlerExplorer {
     }
   }
 
-  /** Methods with our mark. Getters are never touched; an alias would be the same provider a second time. */
-  #marked(wrapper: Wrapper): [string, HandlerMetadata][] {
-    if (wrapper.isAlias || wrapper.isNotMetatype === undefined) return [];
-    const prototype: object | undefined =
-      (wrapper.metatype as { prototype?: object } | null)?.prototype ??
-      (wrapper.instance ? Object.getPrototypeOf(wrapper.instance) : undefined);
-    if (!prototype) return [];
-    return this.scanner.getAllMethodNames(prototype).flatMap((method) => {
-      const metadata = Reflect.getMetadata(
-        JOB_HANDLER,
-        (prototype as Record<string, object>)[method]!,
-      ) as HandlerMetadata | undefined;
-      return metadata ? [[method, metadata] as [string, HandlerMetadata]] : [];
+  /** Methods with our mark, inherited ones too. Getters are never touched. */
+  #marked(prototype: object): [string | symbol, HandlerMetadata][] {
+    const names = [...this.scanner.getAllMethodNames(prototype), ...symbolMethods(prototype)];
+    return names.flatMap((method) => {
+      const metadata = markOf((prototype as Record<string | symbol, object>)[method]!);
+      return metadata ? [[method, metadata] as [string | symbol, HandlerMetadata]] : [];
     });
+  }
+
+  /** A mark that nobody would ever look at. */
+  #misplaced(prototype: object): string[] {
+    const owner = (prototype as Record<string, unknown>).constructor;
+    if (typeof owner !== "function" || owner === Object || owner === Function) return [];
+    return Object.entries(Object.getOwnPropertyDescriptors(owner))
+      .filter(([, { value }]) => typeof value === "function" && markOf(value as object))
+      .map(
+        ([method]) =>
+          `${className(prototype)}.${method}: a static method cannot handle jobs; make it a method of the provider`,
+      );
   }
 
   /** The modules that satisfy `isRoot`, and all that they import, at any depth. */
@@ -125,3 +135,33 @@ export class HandlerExplorer {
     return found;
   }
 }
+
+/** The class of what is provided; none for what is not there yet, and for an alias: it is the same provider again. */
+function prototypeOf(wrapper: Wrapper): object | undefined {
+  if (wrapper.isAlias) return undefined;
+  // The metatype of a factory is the factory.
+  if (!wrapper.isNotMetatype) return (wrapper.metatype as { prototype?: object }).prototype;
+  const { instance } = wrapper as { instance: unknown };
+  return typeof instance === "object" && instance !== null
+    ? (Object.getPrototypeOf(instance) as object | undefined)
+    : undefined;
+}
+
+/** Nest's scanner knows names only. */
+function symbolMethods(prototype: object): symbol[] {
+  const found = new Map<symbol, PropertyDescriptor>();
+  for (
+    let at: object | null = prototype;
+    at && at !== Object.prototype;
+    at = Object.getPrototypeOf(at) as object | null
+  ) {
+    for (const symbol of Object.getOwnPropertySymbols(at))
+      if (!found.has(symbol)) found.set(symbol, Object.getOwnPropertyDescriptor(at, symbol)!);
+  }
+  return [...found].flatMap(([symbol, { value }]) => (typeof value === "function" ? [symbol] : []));
+}
+
+const markOf = (method: object): HandlerMetadata | undefined =>
+  Reflect.getMetadata(JOB_HANDLER, method) as HandlerMetadata | undefined;
+
+const className = (prototype: object): string => prototype.constructor?.name || "(anonymous)";

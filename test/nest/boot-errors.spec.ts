@@ -1,0 +1,194 @@
+import {
+  Injectable,
+  Module,
+  Scope,
+  UseFilters,
+  UseGuards,
+  UseInterceptors,
+  UsePipes,
+  type Provider,
+} from "@nestjs/common";
+import { JobHandler, JobsModule, OptionsError, defineJob } from "nestjs-pg-jobs";
+import { handler } from "../support/handlers.js";
+import { Bench } from "../support/harness.js";
+
+describe("what fails the boot", () => {
+  let bench: Bench;
+  beforeAll(async () => void (bench = await Bench.open()));
+  afterAll(async () => await bench.close());
+
+  /** The problems that a boot ends with. */
+  async function problems(boot: () => unknown): Promise<readonly string[]> {
+    const error: unknown = await Promise.resolve()
+      .then(boot)
+      .then(
+        () => new Error("it booted"),
+        (reason: unknown) => reason,
+      );
+    if (error instanceof OptionsError) return error.problems;
+    throw error;
+  }
+  const boot = async (providers: Provider[], worker = {}) => await bench.worker(providers, worker);
+
+  it("a handler outside the imports of forWorker: says where to add its module", async () => {
+    @Module({ providers: [handler("outside", () => {})] })
+    class MailModule {}
+    const found = await problems(() =>
+      bench.app([bench.root(), MailModule, JobsModule.forWorker({ imports: [] })]),
+    );
+    expect(found).toEqual([
+      expect.stringMatching(/Handlers\.run: .*forWorker\(\{ imports: \[MailModule\] \}\)/),
+    ]);
+  });
+
+  it("two handlers of one kind: names both", async () => {
+    @Injectable()
+    class First {
+      @JobHandler("twice")
+      one(): void {}
+    }
+    @Injectable()
+    class Second {
+      @JobHandler(defineJob("twice"))
+      two(): void {}
+    }
+    expect(await problems(() => boot([First, Second]))).toEqual([
+      'Second.two: "twice" has a handler already, First.one; a kind has one',
+    ]);
+  });
+
+  it("a handler whose queue is not served: says which to add", async () => {
+    const Mail = defineJob("mail", { queue: "mail" });
+    expect(
+      await problems(() => boot([handler(Mail, () => {})], { queues: { other: {} } })),
+    ).toEqual([expect.stringContaining('its queue "mail" is not served; add it to forWorker')]);
+  });
+
+  it("bad options of handlers: all of them in one message, with the right name", async () => {
+    @Injectable()
+    class Typos {
+      @JobHandler("a", { concurency: 3, attempts: 0 } as object)
+      a(): void {}
+      @JobHandler("b", { timeout: "5 parsecs" })
+      b(): void {}
+      @JobHandler("", {})
+      c(): void {}
+    }
+    expect(await problems(() => boot([Typos]))).toEqual([
+      "Typos.a: concurency: unknown option, did you mean concurrency?",
+      expect.stringMatching(/^Typos\.a: attempts: expected an integer 1\.\.1000, found 0/),
+      expect.stringMatching(/^Typos\.b: timeout: expected .*"5 parsecs"/),
+      expect.stringMatching(/^Typos\.c: kind: expected 1\.\.64 characters/),
+    ]);
+  });
+
+  it("bad options of forWorker: all of them in one message", async () => {
+    const found = await problems(() =>
+      JobsModule.forWorker({
+        imports: [],
+        leese: "30s",
+        poll: "1ms",
+        queues: { mail: { concurency: 1, prefetch: 501 } },
+      } as never),
+    );
+    expect(found).toEqual([
+      expect.stringMatching(/leese: unknown option, did you mean lease\?/),
+      expect.stringMatching(/queues\.mail\.concurency: .*did you mean concurrency\?/),
+      expect.stringMatching(/queues\.mail\.prefetch: expected an integer 0\.\.500/),
+      expect.stringMatching(/poll: expected a duration of 100\.\.60000 ms/),
+    ]);
+  });
+
+  it("bad options of forRoot: all of them in one message, and no secret in it", async () => {
+    const connection = { url: "http://user:hunter2@host/db" };
+    const found = await problems(() =>
+      bench.app([JobsModule.forRoot({ connection, schemma: "x", migrate: "onstart" } as never)]),
+    );
+    expect(found).toHaveLength(3);
+    expect(found.join()).toMatch(/schemma: unknown option, did you mean schema\?/);
+    expect(found.join()).toMatch(/did you mean 'on-start'\?/);
+    expect(found.join()).not.toContain("hunter2");
+  });
+
+  it.each([
+    ["a request-scoped", Scope.REQUEST],
+    ["a transient", Scope.TRANSIENT],
+  ])("%s provider with a handler", async (_what, scope) => {
+    @Injectable({ scope })
+    class Scoped {
+      @JobHandler("scoped")
+      run(): void {}
+    }
+    expect(await problems(() => boot([Scoped]))).toEqual([
+      expect.stringMatching(/^Scoped\.run: its provider is request-scoped or transient/),
+    ]);
+  });
+
+  it("a provider that is request-scoped through what it needs", async () => {
+    @Injectable({ scope: Scope.REQUEST })
+    class Tenant {}
+    @Injectable()
+    class Needs {
+      constructor(readonly tenant: Tenant) {}
+      @JobHandler("needs")
+      run(): void {}
+    }
+    expect(await problems(() => boot([Tenant, Needs]))).toEqual([
+      expect.stringMatching(/^Needs\.run: its provider is request-scoped/),
+    ]);
+  });
+
+  class Enhancer {
+    canActivate = () => true;
+    intercept = () => undefined as never;
+    transform = (value: unknown) => value;
+    catch = () => {};
+  }
+  it.each([
+    ["@UseGuards", UseGuards(Enhancer)],
+    ["@UseInterceptors", UseInterceptors(Enhancer)],
+    ["@UsePipes", UsePipes(Enhancer)],
+    ["@UseFilters", UseFilters(Enhancer)],
+  ])("%s on a handler, or on its class: it would not run", async (name, decorate) => {
+    @Injectable()
+    class OnMethod {
+      @decorate
+      @JobHandler("on-method")
+      run(): void {}
+    }
+    expect(await problems(() => boot([OnMethod]))).toEqual([
+      `OnMethod.run: ${name} is not run on job handlers; do its work in the method`,
+    ]);
+    @decorate
+    @Injectable()
+    class OnClass {
+      @JobHandler("on-class")
+      run(): void {}
+    }
+    expect(await problems(() => boot([OnClass]))).toEqual([
+      `OnClass.run: ${name} is not run on job handlers; do its work in the method`,
+    ]);
+  });
+
+  it("a mark where no handler can be: a static method", async () => {
+    @Injectable()
+    class Static {
+      @JobHandler("static")
+      static run(): void {}
+    }
+    expect(await problems(() => boot([Static]))).toEqual([
+      expect.stringMatching(/^Static\.run: a static method/),
+    ]);
+  });
+
+  it("everything wrong with the handlers comes in one message", async () => {
+    @Injectable({ scope: Scope.REQUEST })
+    class Scoped {
+      @JobHandler("x", { attempts: -1 })
+      x(): void {}
+      @JobHandler("y")
+      y(): void {}
+    }
+    expect(await problems(() => boot([Scoped, handler("y", () => {})]))).toHaveLength(3);
+  });
+});
