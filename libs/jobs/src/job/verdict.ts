@@ -144,6 +144,9 @@ function isOneOf(error: unknown, classes: readonly ErrorClass[]): boolean {
   });
 }
 
+/** Whether a handler ruled about its job with this, by returning or by throwing it. */
+export const isVerdict = (said: unknown): boolean => rulingOf(said) !== undefined;
+
 // read with care: a mock or proxy may answer to every symbol, or throw
 function rulingOf(said: unknown): Ruling | undefined {
   if (typeof said !== "object" || said === null) return undefined;

@@ -2,7 +2,7 @@ import type { Definition } from "../job/definition.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
 import { JobTimeoutError } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
-import type { Result } from "../job/verdict.js";
+import { type Result, isVerdict } from "../job/verdict.js";
 import type { Handler } from "../handler/handler.js";
 import { invoke } from "../handler/invoke.js";
 import type { JobContext, JobLogger } from "../handler/job-context.js";
@@ -100,7 +100,7 @@ export class Attempt implements JobContext {
   /** Runs the body; says how it ended in the light of why it was aborted. Never rejects. */
   async run(): Promise<Result> {
     const result = await invoke(this.handler, this.claim.payload, this);
-    if (!this.#aborted || result.type !== "threw") return result;
+    if (!this.#aborted || result.type !== "threw" || isVerdict(result.error)) return result;
     // It threw because it was told to stop: the reason counts, not what it made of it.
     const { reason } = this.#aborted;
     return reason instanceof JobTimeoutError

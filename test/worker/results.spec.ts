@@ -1,0 +1,92 @@
+import type { INestApplicationContext } from "@nestjs/common";
+import { JobQueue, defineJob } from "nestjs-pg-jobs";
+import { Bench } from "../support/harness.js";
+import { handler, reached } from "../support/handlers.js";
+
+const circular: Record<string, unknown> = {};
+circular.self = circular;
+
+const throwing = {
+  get field(): string {
+    throw new Error("a getter throws");
+  },
+};
+
+/** What handlers may return, and what is stored of it. */
+const STORED: [string, () => unknown, unknown][] = [
+  ["an object", () => ({ b: 1, a: [true, null, "x"] }), { b: 1, a: [true, null, "x"] }],
+  ["a string", () => "text", "text"],
+  ["false", () => false, false],
+  ["zero", () => 0, 0],
+  ["the largest number", () => Number.MAX_VALUE, Number.MAX_VALUE],
+  ["the smallest number", () => Number.MIN_VALUE, Number.MIN_VALUE],
+  ["an empty string", () => "", ""],
+  ["quotes and backslashes", () => `"\\u0000' \\ $1 ${"}"}`, `"\\u0000' \\ $1 }`],
+  ["a promise's value", async () => [1], [1]],
+  ["undefined", () => undefined, null],
+  ["null", () => null, null],
+  ["an undefined property", () => ({ a: undefined, b: 1 }), { b: 1 }],
+];
+
+/** What is no JSON: the job has succeeded all the same, without a result. */
+const NOT_STORED: [string, () => unknown][] = [
+  ["a BigInt", () => 1n],
+  ["a BigInt deep inside", () => ({ rows: [{ id: 1n }] })],
+  ["a circular object", () => circular],
+  ["a Map", () => new Map([["a", 1]])],
+  ["a Set", () => new Set([1])],
+  ["a Date", () => new Date()],
+  ["a Buffer", () => Buffer.from("x")],
+  ["a function", () => () => 1],
+  ["a symbol", () => Symbol("s")],
+  ["NaN", () => Number.NaN],
+  ["-Infinity", () => [Number.NEGATIVE_INFINITY]],
+  ["a NUL byte", () => ({ text: "a\0b" })],
+  ["a lone surrogate", () => "\ud800"],
+  ["a NUL byte in a key", () => ({ "a\0": 1 })],
+  ["a throwing getter", () => throwing],
+  ["a toJSON that throws", () => ({ toJSON: () => Promise.reject(new Error("no")) })],
+  ["a nesting of 10,000", () => JSON.parse(`${"[".repeat(10_000)}${"]".repeat(10_000)}`)],
+];
+
+const Store = defineJob<number>("result.store");
+const Refuse = defineJob<number>("result.refuse");
+
+describe("results", () => {
+  let bench: Bench;
+  let app: INestApplicationContext;
+  let jobs: JobQueue;
+  beforeAll(async () => {
+    bench = await Bench.open();
+    app = await bench.worker([
+      handler(Store, (index) => STORED[index]![1]()),
+      handler(Refuse, (index) => NOT_STORED[index]![1]()),
+    ]);
+    jobs = app.get(JobQueue);
+  });
+  afterAll(async () => await bench.close());
+
+  it.each(STORED.map(([what, , stored], index) => ({ what, stored, index })))(
+    "stores $what",
+    async ({ stored, index }) => {
+      const { id } = await jobs.enqueue(Store, index);
+      expect((await reached(bench, id, "succeeded")).result).toEqual(stored);
+      expect((await jobs.get(id))!.result).toEqual(stored);
+    },
+  );
+
+  it.each(NOT_STORED.map(([what], index) => ({ what, index })))(
+    "$what leaves no job unsettled: it has succeeded, without a result",
+    async ({ index }) => {
+      const { id } = await jobs.enqueue(Refuse, index);
+      expect(await reached(bench, id, "succeeded")).toMatchObject({ result: null, failures: 0 });
+    },
+  );
+
+  it("settles what stands in one batch with them", async () => {
+    const ids = await jobs.enqueueMany(Refuse, [...NOT_STORED.keys()]);
+    const good = await jobs.enqueueMany(Store, [...STORED.keys()]);
+    for (const { id } of [...ids, ...good]) await reached(bench, id, "succeeded");
+    expect(await bench.sql("select 1 from jobs.job")).toEqual([]);
+  });
+});
