@@ -12,6 +12,8 @@ import type { QueueWorker } from "./queue-worker.js";
 /** A look that takes a larger share of the poll interval starts at the cursors, most of the time. */
 const DEAR_SHARE = 20;
 const RESCAN_AT_LATEST_MS = 5_000;
+/** Looks that follow a claim are so far apart: a busy queue is not looked at all the time. */
+const NEXT_LOOK_MS = 50;
 
 export interface LookoutPorts {
   session: Session;
@@ -36,6 +38,9 @@ export class Lookout {
   tickedAt = monotonic();
   answeredAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
+  #nextTimer: NodeJS.Timeout | undefined;
+  /** Queues whose next claim hides what is due a little later. */
+  readonly #unseen = new Set<QueueWorker>();
   readonly #dueTimers = new Map<QueueWorker, { at: number; timer: NodeJS.Timeout }>();
   #looking = false;
   #again = false;
@@ -54,6 +59,7 @@ export class Lookout {
 
   stop(): void {
     clearTimeout(this.#timer);
+    clearTimeout(this.#nextTimer);
     for (const { timer } of this.#dueTimers.values()) clearTimeout(timer);
     this.#dueTimers.clear();
   }
@@ -87,13 +93,25 @@ export class Lookout {
     const timer = setTimeout(
       () => {
         this.#dueTimers.delete(queue);
-        this.ports.found(queue);
-        // Another job may be due a little later.
-        void this.look();
+        this.#due(queue);
       },
       Math.ceil(ms) + 1,
     ).unref();
     this.#dueTimers.set(queue, { at, timer });
+  }
+
+  /** The queue was claimed from: what is due next can be seen now. */
+  claimed(queue: QueueWorker): void {
+    if (!this.#unseen.delete(queue)) return;
+    clearTimeout(this.#nextTimer);
+    const ms = Math.max(0, this.answeredAt + NEXT_LOOK_MS - monotonic());
+    this.#nextTimer = setTimeout(() => void this.look(), ms).unref();
+  }
+
+  /** A look tells of the first job of a queue only, as long as nobody has taken it. */
+  #due(queue: QueueWorker): void {
+    this.#unseen.add(queue);
+    this.ports.found(queue);
   }
 
   async #lookOnce(): Promise<void> {
@@ -120,7 +138,7 @@ export class Lookout {
       else {
         // It may lie behind the cursor: a transaction that was open for long, an expired lease.
         queue.cursor.rescan();
-        this.ports.found(queue);
+        this.#due(queue);
       }
     }
     this.ports.suspects(seen.suspects);

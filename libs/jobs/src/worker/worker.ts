@@ -291,9 +291,10 @@ export class Worker {
 
   async #feed(queue: QueueWorker): Promise<void> {
     const fed = await this.#claimer.feed(queue);
-    if (this.state === "draining") this.#slots.handBackWaiting(queue);
+    if (this.state === "draining") return this.#slots.handBackWaiting(queue);
+    this.#lookout.claimed(queue);
     // What moved during the pause after a failure was not heeded.
-    else if (!fed) this.#moved(queue);
+    if (!fed) this.#moved(queue);
   }
 
   #card() {
