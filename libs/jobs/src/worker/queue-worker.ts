@@ -74,11 +74,14 @@ export class QueueWorker {
   ask(now: number): ClaimAsk | undefined {
     const { room } = this;
     if (room === 0) return undefined;
+    // Claimed ahead for full handlers: all of them together no more than the prefetch, or they would take the
+    // room of those that could start.
+    let ahead = this.settings.prefetch - this.#beyond;
     const open = this.#inTurn().flatMap(({ lane, slots }) => {
-      const share = Math.min(
-        room,
-        slots.limit + Math.min(slots.limit, this.settings.prefetch) - slots.held,
-      );
+      const startable = Math.max(0, slots.limit - slots.held);
+      const more = Math.min(slots.limit, 2 * slots.limit - slots.held, Math.max(0, ahead));
+      const share = Math.min(room, startable + Math.max(0, more));
+      ahead -= Math.max(0, share - startable);
       return share > 0 ? [{ lane: lane.lane, room: share }] : [];
     });
     return open.length === 0 ? undefined : { room, lanes: this.cursor.requests(open, now) };
@@ -151,6 +154,14 @@ export class QueueWorker {
   takeWaiting(): Attempt[] {
     this.waiting = 0;
     return this.#lanes.flatMap(({ waiting }) => waiting.splice(0));
+  }
+
+  /** How many claims are held that their handlers have no slots for. */
+  get #beyond(): number {
+    const handlers = new Set(this.#lanes.map(({ slots }) => slots));
+    let beyond = 0;
+    for (const { held, limit } of handlers) beyond += Math.max(0, held - limit);
+    return beyond;
   }
 
   #served({ lane }: Claim): ServedLane {

@@ -83,7 +83,7 @@ export class Worker {
     this.#slots = new Slots(ports.events, {
       logger: (attempt) => ports.logger(attempt),
       enqueue: (attempt, ...call) => ports.enqueue(attempt, ...call),
-      moved: (queue) => this.#moved(queue),
+      moved: (queue) => this.#freed(queue),
       handedBack: (queue, kind) => ports.hint(queue.settings.id, kind),
       dueAgain: (queue, ms) => this.#lookout.dueIn(queue, ms),
       warn: (message, params) => ports.log("warn", message, params),
@@ -279,6 +279,13 @@ export class Worker {
   #found(queue: QueueWorker): void {
     queue.wanted = true;
     this.#moved(queue);
+  }
+
+  /** Something of this queue is over. Its handler may serve several queues: a job of another waits for its slot. */
+  #freed(queue: QueueWorker): void {
+    this.#moved(queue);
+    for (const other of this.#queues.values())
+      if (other !== queue && (other.waiting > 0 || other.wanted)) this.#moved(other);
   }
 
   /** There may be room in this queue, or something to claim. */
