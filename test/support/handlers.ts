@@ -87,3 +87,6 @@ export async function reached(
     { what: `job ${id} is ${state} after attempt ${attempt}`, timeout },
   );
 }
+
+/** So many empty payloads. */
+export const payloads = (count: number): object[] => Array.from({ length: count }, () => ({}));

@@ -1,6 +1,6 @@
 import { JobQueue, type WorkerOptions, defineJob } from "nestjs-pg-jobs";
 import { Bench } from "../support/harness.js";
-import { Gate, Gauge, handler } from "../support/handlers.js";
+import { Gate, Gauge, handler, payloads } from "../support/handlers.js";
 import { until } from "../support/until.js";
 
 const wide = defineJob("wide");
@@ -31,9 +31,9 @@ describe("concurrency", () => {
     );
     const jobs = app.get(JobQueue);
     await Promise.all([
-      jobs.enqueueMany(narrow, new Array(60).fill({})),
-      jobs.enqueueMany(elsewhere, new Array(60).fill({})),
-      jobs.enqueueMany(wide, new Array(200).fill({})),
+      jobs.enqueueMany(narrow, payloads(60)),
+      jobs.enqueueMany(elsewhere, payloads(60)),
+      jobs.enqueueMany(wide, payloads(200)),
     ]);
     await until(async () => (await bench.states()).succeeded === 320, { what: "all to succeed" });
     // The handler's limit holds over both queues.
@@ -54,7 +54,7 @@ describe("concurrency", () => {
       queues: { default: queue },
       poll: "100ms",
     });
-    await app.get(JobQueue).enqueueMany(wide, new Array(20).fill({}));
+    await app.get(JobQueue).enqueueMany(wide, payloads(20));
     await until(async () => (await held()) === most, { what: `${most} to be claimed` });
     expect(gauge.now).toBe(queue.concurrency);
     const seen: number[] = [];
@@ -89,10 +89,10 @@ describe("concurrency", () => {
       { queues: { default: queue } },
     );
     const jobs = app.get(JobQueue);
-    await jobs.enqueueMany(narrow, new Array(10).fill({}));
-    await jobs.enqueueMany(wide, new Array(10).fill({}));
+    await jobs.enqueueMany(narrow, payloads(10));
+    await jobs.enqueueMany(wide, payloads(10));
     await until(() => full.now === 2, { what: "both to be full" });
-    await jobs.enqueueMany(other, new Array(30).fill({}));
+    await jobs.enqueueMany(other, payloads(30));
     await until(() => ran === 30, { what: "the third to run all the same" });
     expect(full.most).toBe(2);
     gate.open();
@@ -136,7 +136,7 @@ describe("concurrency", () => {
     const jobs = app.get(JobQueue);
     for (const priority of [1, 2, 3, 4, 5]) await jobs.enqueue(narrow, {}, { priority });
     await until(async () => (await held()) >= 2, { what: "some to be claimed" });
-    await jobs.enqueueMany(other, new Array(5).fill({}));
+    await jobs.enqueueMany(other, payloads(5));
     try {
       await until(() => ran === 5, { timeout: 2_000, what: "the other kind to run" });
     } finally {

@@ -1,6 +1,6 @@
 import { JobQueue, defineJob } from "nestjs-pg-jobs";
 import { Bench } from "../support/harness.js";
-import { Gate, handler } from "../support/handlers.js";
+import { Gate, handler, payloads } from "../support/handlers.js";
 import { until } from "../support/until.js";
 
 const Job = defineJob<string>("job");
@@ -101,7 +101,7 @@ describe("order", () => {
   it("queues do not wait for one another", async () => {
     const gate = new Gate();
     let ran = 0;
-    await jobs.enqueueMany(Hold, new Array(5).fill({}));
+    await jobs.enqueueMany(Hold, payloads(5));
     await jobs.enqueueMany(Job, ["a", "b", "c"]);
     await bench.worker([handler(Hold, () => gate.opened), handler(Job, () => void ran++)], {
       queues: { held: { concurrency: 1 }, default: { concurrency: 1 } },

@@ -1,6 +1,6 @@
 import { JobInspector, JobQueue } from "nestjs-pg-jobs";
 import { Bench } from "../support/harness.js";
-import { handler, reached } from "../support/handlers.js";
+import { handler, reached, payloads } from "../support/handlers.js";
 import { until } from "../support/until.js";
 
 describe("kinds that no worker knows", () => {
@@ -14,7 +14,7 @@ describe("kinds that no worker knows", () => {
     });
     const jobs = app.get(JobQueue);
     const inspector = app.get(JobInspector);
-    const strangers = await jobs.enqueueMany("stranger", new Array(50).fill({}), { priority: 100 });
+    const strangers = await jobs.enqueueMany("stranger", payloads(50), { priority: 100 });
     for (let i = 0; i < 20; i++) {
       const { id } = await jobs.enqueue("known");
       await reached(bench, id, "succeeded");
