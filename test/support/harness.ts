@@ -9,8 +9,10 @@ import {
 import { NestFactory } from "@nestjs/core";
 import { type JobsOptions, JobQueue, JobsModule, type WorkerOptions } from "nestjs-pg-jobs";
 import pg from "pg";
-import { Database } from "../../libs/jobs/src/pg/database.js";
+import { Database, type Purpose } from "../../libs/jobs/src/pg/database.js";
+import type { Session } from "../../libs/jobs/src/pg/session.js";
 import { migrate } from "../../libs/jobs/src/store/migrations/migrate.js";
+import { TcpProxy } from "./tcp-proxy.js";
 
 /** The database of this Jest worker. */
 export const databaseUrl = (): string => {
@@ -25,6 +27,8 @@ export class Bench {
   readonly url = databaseUrl();
   readonly #pool = new pg.Pool({ connectionString: this.url, max: 4 });
   readonly #apps: INestApplicationContext[] = [];
+  readonly #proxies: TcpProxy[] = [];
+  readonly #database = new Database({ connectionString: this.url }, this.schema, 40);
 
   /** A migrated schema; `close()` drops it. */
   static async open(options: { migrated?: boolean } = {}): Promise<Bench> {
@@ -49,6 +53,18 @@ export class Bench {
       values,
     );
     return result.rows;
+  }
+
+  /** One of our own sessions, for statements below the public door; closed with the bench. */
+  session(purpose: Purpose = "front"): Session {
+    return this.#database.open(purpose);
+  }
+
+  /** A line to the database that can be broken; closed with the bench. */
+  async line(): Promise<{ proxy: TcpProxy; url: string }> {
+    const proxy = await TcpProxy.start(this.url);
+    this.#proxies.push(proxy);
+    return { proxy, url: proxy.url(this.url) };
   }
 
   /** A client of its own, for transactions; release it. */
@@ -128,6 +144,8 @@ export class Bench {
 
   async close(): Promise<void> {
     await Promise.all(this.#apps.map((app) => app.close()));
+    await this.#database.close();
+    await Promise.all(this.#proxies.map((proxy) => proxy.close()));
     await this.#pool.query(`drop schema if exists ${this.schema} cascade`);
     await this.#pool.end();
   }

@@ -2,16 +2,18 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 import { once } from "node:events";
 
 /**
- * `pass`: bytes go through. `blackhole`: connections stay open and new ones are accepted, but no byte
+ * `pass`: bytes go through. `mute`: requests reach the server, its answers are held up. `deaf`: requests are
+ * held up, answers pass. `blackhole`: connections stay open and new ones are accepted, but no byte
  * arrives on either side, as behind a dead network. `reset`: connections end with RST, old and new.
  */
-export type ProxyMode = "pass" | "blackhole" | "reset";
+export type ProxyMode = "pass" | "mute" | "deaf" | "blackhole" | "reset";
 
 /** Stands in front of a server, on loopback, and breaks the connection on demand. */
 export class TcpProxy {
   private readonly sockets = new Set<Socket>();
   private readonly links = new Set<Link>();
   private current: ProxyMode = "pass";
+  private trigger: string | undefined;
 
   private constructor(
     private readonly server: Server,
@@ -37,6 +39,17 @@ export class TcpProxy {
     return this.current;
   }
 
+  get connections(): number {
+    return this.links.size;
+  }
+
+  /** Bytes that are held up: a request under way in `deaf`, an answer in `mute`. */
+  get held(): number {
+    let bytes = 0;
+    for (const link of this.links) bytes += link.held;
+    return bytes;
+  }
+
   /** The same database, through this proxy. */
   url(databaseUrl: string): string {
     const url = new URL(databaseUrl);
@@ -45,16 +58,32 @@ export class TcpProxy {
     return url.href;
   }
 
-  /** From `blackhole` back to `pass`, what was held up in between arrives. */
+  /** From `blackhole`, `mute` or `deaf` back to `pass`, what was held up in between arrives. */
   setMode(mode: ProxyMode): void {
     this.current = mode;
     if (mode === "reset") this.resetAll();
     for (const link of this.links) link.update(mode);
   }
 
+  /** The request with this text still arrives, its answer does not. */
+  muteFrom(text: string): void {
+    this.trigger = text;
+  }
+
   /** Ends all present connections with RST; the mode stays. */
   resetAll(): void {
     for (const socket of this.sockets) socket.resetAndDestroy();
+  }
+
+  /** Ends the clients' side with RST; what is held up arrives at the server when `deliver` is called. */
+  orphanAll(): { deliver(): void } {
+    const links = [...this.links];
+    for (const link of links) link.orphan();
+    return {
+      deliver: () => {
+        for (const link of links) link.deliver();
+      },
+    };
   }
 
   async close(): Promise<void> {
@@ -71,17 +100,19 @@ export class TcpProxy {
       return;
     }
     const upstream = connect(this.target);
-    const link = new Link(client, upstream);
+    const link = new Link(client, upstream, (chunk) => {
+      if (this.trigger === undefined || !chunk.includes(this.trigger)) return;
+      this.trigger = undefined;
+      this.setMode("mute");
+    });
     this.links.add(link);
     for (const socket of [client, upstream]) {
       this.sockets.add(socket);
       socket.setNoDelay(true);
       socket.on("error", () => {});
-      socket.once("close", () => {
-        this.sockets.delete(socket);
-        this.links.delete(link);
-      });
+      socket.once("close", () => this.sockets.delete(socket));
     }
+    upstream.once("close", () => this.links.delete(link));
     link.update(this.current);
   }
 }
@@ -89,33 +120,67 @@ export class TcpProxy {
 /** Two sockets that pass their bytes, and their ends, on to each other. */
 class Link {
   private mode: ProxyMode = "pass";
+  private readonly kept: { to: Socket; chunk: Buffer }[] = [];
+  private orphaned = false;
 
   constructor(
     private readonly client: Socket,
     private readonly upstream: Socket,
+    onRequest: (chunk: Buffer) => void,
   ) {
+    client.on("data", onRequest);
     this.forward(client, upstream);
     this.forward(upstream, client);
   }
 
+  get held(): number {
+    return this.kept.reduce((sum, { chunk }) => sum + chunk.length, 0);
+  }
+
   update(mode: ProxyMode): void {
+    if (this.orphaned) return;
     this.mode = mode;
     for (const socket of [this.client, this.upstream]) {
       if (mode === "blackhole") socket.pause();
       else socket.resume();
     }
+    this.flush();
+  }
+
+  /** The client is gone; what it has sent is still on its way. */
+  orphan(): void {
+    this.orphaned = true;
+    this.client.resetAndDestroy();
+  }
+
+  deliver(): void {
+    this.mode = "pass";
+    this.flush();
+    this.upstream.end();
+  }
+
+  private flush(): void {
+    for (const one of this.kept.splice(0)) {
+      if (this.holds(one.to === this.upstream ? this.client : this.upstream)) this.kept.push(one);
+      else one.to.write(one.chunk);
+    }
+  }
+
+  private holds(from: Socket): boolean {
+    return this.mode === (from === this.client ? "deaf" : "mute");
   }
 
   private forward(from: Socket, to: Socket): void {
-    from.on("data", (chunk) => {
-      if (to.writable && !to.write(chunk)) from.pause();
+    from.on("data", (chunk: Buffer) => {
+      if (this.holds(from)) this.kept.push({ to, chunk });
+      else if (to.writable && !to.write(chunk)) from.pause();
     });
     to.on("drain", () => {
-      if (this.mode === "pass") from.resume();
+      if (this.mode !== "blackhole") from.resume();
     });
-    from.on("end", () => to.end());
-    from.on("error", () => to.resetAndDestroy());
-    from.on("close", () => to.destroySoon());
+    from.on("end", () => this.orphaned || to.end());
+    from.on("error", () => this.orphaned || to.resetAndDestroy());
+    from.on("close", () => this.orphaned || to.destroySoon());
   }
 }
 

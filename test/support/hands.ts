@@ -1,0 +1,124 @@
+import { ensureLane, ensureQueue } from "../../libs/jobs/src/store/queues/lanes.js";
+import { JobIds } from "../../libs/jobs/src/store/queues/ids.js";
+import type { Session } from "../../libs/jobs/src/pg/session.js";
+import {
+  type Claim,
+  type LaneRequest,
+  claim as claimJobs,
+} from "../../libs/jobs/src/store/transitions/claim.js";
+import { type NewJob, enqueue } from "../../libs/jobs/src/store/transitions/enqueue.js";
+import { register } from "../../libs/jobs/src/store/workers/workers.js";
+import type { Bench } from "./harness.js";
+
+/** A scan of a lane from its beginning. */
+export const from = (lane: number, over: Partial<LaneRequest> = {}): LaneRequest => ({
+  lane,
+  at: "-infinity",
+  id: "0",
+  backMs: 0,
+  room: 1_000,
+  ...over,
+});
+
+/** Does by hand, statement by statement, what a worker does with one queue. */
+export class Hands {
+  readonly #ids = new JobIds();
+
+  private constructor(
+    readonly bench: Bench,
+    readonly session: Session,
+    readonly queueId: number,
+    readonly lane: number,
+    readonly kind: string,
+  ) {}
+
+  static async open(bench: Bench, queue = "default", kind = "work", priority = 0): Promise<Hands> {
+    const session = bench.session("settle");
+    const { id } = await ensureQueue(session, queue);
+    const { lane } = await ensureLane(session, id, kind, priority);
+    return new Hands(bench, session, id, lane, kind);
+  }
+
+  /** The public id of one of this queue's jobs. */
+  named(id: string): string {
+    return `${this.queueId}-${id}`;
+  }
+
+  async add(over: Partial<NewJob> = {}): Promise<string> {
+    return (await this.addMany(1, over))[0]!;
+  }
+
+  async addMany(count: number, over: Partial<NewJob> = {}): Promise<string[]> {
+    const ids = await this.#ids.take(this.session, count);
+    const job = {
+      lane: this.lane,
+      kind: this.kind,
+      delayMs: 0,
+      at: null,
+      attempts: null,
+      timeoutMs: null,
+      key: null,
+      payload: "{}",
+    };
+    await enqueue(
+      this.session,
+      this.queueId,
+      ids.map((id) => ({ ...job, id, ...over })),
+    );
+    return ids;
+  }
+
+  async worker(pid = 1): Promise<number> {
+    return await register(this.session, { host: "hands", pid, kinds: {}, slots: 1 });
+  }
+
+  async version(): Promise<number> {
+    const rows = await this.bench.sql<{ version: number }>(
+      "select version from jobs.queue where id = $1",
+      [this.queueId],
+    );
+    return rows[0]!.version;
+  }
+
+  async claim(
+    worker: number,
+    over: {
+      takeOver?: boolean;
+      room?: number;
+      lanes?: LaneRequest[];
+      version?: number;
+      session?: Session;
+      leaseMs?: number;
+    } = {},
+  ): Promise<Claim[]> {
+    return await claimJobs(over.session ?? this.session, {
+      queueId: this.queueId,
+      version: over.version ?? (await this.version()),
+      lanes: over.lanes ?? [from(this.lane)],
+      room: over.room ?? 1_000,
+      leaseMs: over.leaseMs ?? 60_000,
+      worker,
+      takeOver: over.takeOver ?? false,
+    });
+  }
+
+  /** The lease of these jobs ran out a minute ago. */
+  async expire(...ids: string[]): Promise<void> {
+    await this.bench.sql(
+      "update jobs.job set lease_until = now() - interval '1 minute' where id = any($1) and lease_until is not null",
+      [ids],
+    );
+  }
+
+  /** Whatever the tables hold of a job, as text to compare. */
+  async trace(id: string): Promise<string> {
+    const rows = await this.bench.sql<{ at: string; row: unknown }>(
+      `select 'job' as at, to_jsonb(j) as row from jobs.job j where id = $1
+       union all select 'done', to_jsonb(d) from jobs.done d where id = $1
+       union all select 'dead', to_jsonb(d) from jobs.dead d where id = $1
+       union all (select 'error', to_jsonb(e) from jobs.attempt_error e where job_id = $1 order by e.attempt)`,
+      [id],
+    );
+    return JSON.stringify(rows, null, 1);
+  }
+}
