@@ -11,6 +11,8 @@ export class ConnectionLostError extends Error {
   constructor(
     readonly sent: boolean,
     cause: unknown,
+    /** The server process that was lost sight of; it may still have the statement before it. */
+    readonly backend?: number,
   ) {
     super(sent ? "the connection was lost while a statement was under way" : "no connection", {
       cause,
@@ -175,7 +177,7 @@ export class Session implements Runner {
     } catch (error) {
       if (this.#client === client && !isFatal(error) && sqlState(error) !== undefined) throw error;
       this.#lost(client, error);
-      throw new ConnectionLostError(true, overdue ?? error);
+      throw new ConnectionLostError(true, overdue ?? error, backendOf(client));
     } finally {
       clearTimeout(timer);
     }
@@ -197,6 +199,9 @@ export class Session implements Runner {
     this.#connectedSince = undefined;
   }
 }
+
+const backendOf = (client: pg.Client): number | undefined =>
+  (client as unknown as { processID: number | null }).processID ?? undefined;
 
 async function within(work: Promise<unknown>, ms: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined;

@@ -2,12 +2,13 @@ import type { Definition } from "../job/definition.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
 import { LeaseLostError } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
-import type { Store } from "../store/store.js";
+import { type Store, isOutcomeUnknown } from "../store/store.js";
 import { type ParentAttempt, enqueueFenced } from "../store/transitions/enqueue-fenced.js";
-import { findHolder } from "../store/transitions/enqueue.js";
-import { address } from "./call.js";
+import { existing, findHolder } from "../store/transitions/enqueue.js";
+import { type Addressed, address } from "./call.js";
 import { callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
+import { again } from "./insert.js";
 
 /**
  * Enqueues in the name of a running attempt, in one fenced statement.
@@ -21,11 +22,14 @@ export async function enqueueFor(
   options: EnqueueOptions | undefined,
   onLost: () => void,
 ): Promise<{ id: string; deduplicated: boolean }> {
+  const meant: Addressed[] = [];
   try {
-    const { queueId, job } = await address(store, payloadLimit, definition, payload, options);
+    const one = await address(store, payloadLimit, definition, payload, options);
+    const { queueId, job } = one;
     await store.number([job]);
+    meant.push(one);
     for (;;) {
-      const answer = await enqueueFenced(store, parent, queueId, job);
+      const answer = await insertOnce(store, parent, one);
       if (answer === "lost") {
         onLost();
         throw new LeaseLostError(formatJobId(parent.queueId, parent.id), parent.attempt);
@@ -38,6 +42,20 @@ export async function enqueueFor(
       if (holder !== undefined) return { id: formatJobId(queueId, holder), deduplicated: true };
     }
   } catch (error) {
-    throw callerError(error, store.schema);
+    throw callerError(error, store.schema, meant);
+  }
+}
+
+/** Once, whatever happens to the connection. */
+async function insertOnce(store: Store, parent: ParentAttempt, { queueId, job }: Addressed) {
+  const insert = async () => await enqueueFenced(store, parent, queueId, job);
+  try {
+    return await insert();
+  } catch (error) {
+    if (!isOutcomeUnknown(error)) throw error;
+    return await again(store, error, async () => {
+      const there = await existing(store, queueId, [job.id]);
+      return there.size > 0 ? "inserted" : await insert();
+    });
   }
 }

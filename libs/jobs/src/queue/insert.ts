@@ -1,3 +1,5 @@
+import { endBackend } from "../pg/backend.js";
+import { ConnectionLostError } from "../pg/session.js";
 import { isTransient } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
 import { type Store, isOutcomeUnknown, isUnavailable } from "../store/store.js";
@@ -21,9 +23,11 @@ export class StaysUnknownError extends Error {}
 /** For how long an unknown outcome is looked up before the caller is told. */
 const PATIENCE_MS = 10_000;
 
+const isKeyless = (job: NewJob): boolean => job.key === null;
+
 /** Inserts jobs of one queue, all or none; answers in order the ids that now hold their keys. */
 export async function insertJobs(runner: Runner, { queueId, jobs }: Part): Promise<string[]> {
-  if (jobs.some((job) => job.key !== null)) return await enqueueKeyed(runner, queueId, jobs);
+  if (!jobs.every(isKeyless)) return await enqueueKeyed(runner, queueId, jobs);
   await enqueue(runner, queueId, jobs);
   return jobs.map((job) => job.id);
 }
@@ -36,31 +40,47 @@ export async function insertJobs(runner: Runner, { queueId, jobs }: Part): Promi
 export async function insertAll(store: Store, parts: readonly Part[]): Promise<string[][]> {
   try {
     const [only] = parts;
-    if (parts.length === 1) return [await store.guard(() => insertJobs(store.session, only!))];
+    // Without keys one statement does it. With keys several may be needed: a call is all or nothing.
+    if (parts.length === 1 && (only!.jobs.length === 1 || only!.jobs.every(isKeyless)))
+      return [await store.guard(() => insertJobs(store.session, only!))];
     return await store.transaction((run) => inTurn(parts, (part) => insertJobs({ run }, part)));
   } catch (error) {
     if (!isOutcomeUnknown(error)) throw error;
-    return await insertAgain(store, parts, error);
+    return await again(store, error, () => insertOnce(store, parts));
   }
 }
 
-async function insertAgain(
-  store: Store,
-  parts: readonly Part[],
-  first: unknown,
-): Promise<string[][]> {
+/**
+ * Repeats what was lost sight of until it is answered; `work` must be harmless when it has been done before.
+ * @throws StaysUnknownError when the database stays away.
+ */
+export async function again<T>(store: Store, first: unknown, work: () => Promise<T>): Promise<T> {
   let cause = first;
+  const lost = new Set(backendOf(first));
   const deadline = performance.now() + PATIENCE_MS;
   for (let wait = 50; performance.now() < deadline; wait = Math.min(wait * 2, 1_000)) {
     try {
-      return await insertOnce(store, parts);
+      // What was sent before must not be executed after it has been sent again.
+      if (await haveEnded(store, lost)) return await work();
     } catch (error) {
       cause = error;
+      for (const backend of backendOf(error)) lost.add(backend);
       if (!isUnavailable(error) && !isOutcomeUnknown(error) && !isTransient(error)) break;
     }
     await new Promise((resolve) => setTimeout(resolve, wait));
   }
   throw new StaysUnknownError("the outcome of the commit stays unknown", { cause });
+}
+
+const backendOf = (error: unknown): number[] =>
+  error instanceof ConnectionLostError && error.backend !== undefined ? [error.backend] : [];
+
+async function haveEnded(store: Store, backends: Set<number>): Promise<boolean> {
+  for (const backend of backends) {
+    if (!(await endBackend(store.session, backend))) return false;
+    backends.delete(backend);
+  }
+  return true;
 }
 
 class CommittedBefore extends Error {}

@@ -1,0 +1,182 @@
+import { type Enqueued, type JobQueue, KeyLockedError } from "nestjs-pg-jobs";
+import { Bench } from "../support/harness.js";
+import { Hands } from "../support/hands.js";
+import { until } from "../support/until.js";
+
+// A key is unique per queue and kind while its job is queued or running.
+
+let bench: Bench;
+let jobs: JobQueue;
+let hands: Hands;
+beforeAll(async () => {
+  bench = await Bench.open();
+  jobs = await bench.producer();
+  hands = await Hands.open(bench);
+});
+afterAll(async () => await bench.close());
+beforeEach(async () => void (await bench.sql("truncate jobs.job, jobs.done, jobs.dead")));
+
+const count = async () =>
+  (await bench.sql<{ n: number }>("select count(*)::int as n from jobs.job_status"))[0]!.n;
+const number = ({ id }: Enqueued) => id.split("-")[1]!;
+
+async function run(job: Enqueued): Promise<void> {
+  await bench.sql(
+    `with mine as (delete from jobs.job where id = $1 returning *)
+     insert into jobs.done (id, created_at, run_at, attempt, queue_id, failures, lane, generation, kind, key, state)
+     select id, created_at, run_at, 1, queue_id, 0, lane, 1, kind, key, 1 from mine`,
+    [number(job)],
+  );
+}
+
+/** A stranger's transaction that has enqueued the key and not ended. */
+async function stranger(key: string): Promise<{ end(): Promise<void> }> {
+  const client = await bench.client();
+  await client.query("begin");
+  await jobs.in(client).enqueue("work", {}, { key });
+  return {
+    end: async () => {
+      await client.query("rollback");
+      client.release();
+    },
+  };
+}
+
+describe("a key", () => {
+  it("answers with the job that holds it, queued or running", async () => {
+    const first = await jobs.enqueue("work", { n: 1 }, { key: "k" });
+    const again = await jobs.enqueue("work", { n: 2 }, { key: "k" });
+    expect(again).toEqual({ id: first.id, deduplicated: true });
+    await hands.claim(await hands.worker());
+    expect(await bench.state(first.id)).toBe("running");
+    expect(await jobs.enqueue("work", {}, { key: "k" })).toEqual(again);
+    expect((await jobs.get(first.id))!.payload).toEqual({ n: 1 });
+    expect(await count()).toBe(1);
+  });
+
+  it("is free again when its job has finished", async () => {
+    const first = await jobs.enqueue("work", {}, { key: "k" });
+    await run(first);
+    const second = await jobs.enqueue("work", {}, { key: "k" });
+    expect(second.deduplicated).toBe(false);
+    expect(second.id).not.toBe(first.id);
+  });
+
+  it("is free again when its job is dead", async () => {
+    const first = await jobs.enqueue("work", {}, { key: "k" });
+    const worker = await hands.worker();
+    await hands.claim(worker);
+    const { bury } = await import("../../libs/jobs/src/store/transitions/bury.js");
+    const letter = { id: number(first), attempt: 1, error: "{}", reason: "buried" } as const;
+    await bury(hands.session, hands.queueId, worker, [{ ...letter, failed: true }]);
+    expect(await bench.state(first.id)).toBe("dead");
+    expect(await jobs.enqueue("work", {}, { key: "k" })).toMatchObject({ deduplicated: false });
+  });
+
+  it("is another one in another kind or queue", async () => {
+    const all = [
+      await jobs.enqueue("work", {}, { key: "k" }),
+      await jobs.enqueue("other", {}, { key: "k" }),
+      await jobs.enqueue("work", {}, { key: "k", queue: "elsewhere" }),
+      await jobs.enqueue("work", {}, { key: "K" }),
+      await jobs.enqueue("work", {}, { key: "k " }),
+    ];
+    expect(all.every(({ deduplicated }) => !deduplicated)).toBe(true);
+    // The priority is not part of it.
+    expect(await jobs.enqueue("work", {}, { key: "k", priority: 9 })).toEqual({
+      id: all[0]!.id,
+      deduplicated: true,
+    });
+  });
+
+  it("given twice in one call: the first item wins", async () => {
+    const held = await jobs.enqueue("work", { n: "held" }, { key: "held" });
+    const answers = await jobs.enqueueMany("work", [
+      { payload: { n: 1 }, key: "b" },
+      { n: 2 },
+      { payload: { n: 3 }, key: "held" },
+      { payload: { n: 4 }, key: "a" },
+      { payload: { n: 5 }, key: "b", priority: 50 },
+    ]);
+    expect(answers.map((one) => one.deduplicated)).toEqual([false, false, true, false, true]);
+    expect(answers[2]!.id).toBe(held.id);
+    expect(answers[4]!.id).toBe(answers[0]!.id);
+    const payloads = await Promise.all(
+      answers.map(async ({ id }) => (await jobs.get(id))!.payload),
+    );
+    expect(payloads).toEqual([{ n: 1 }, { n: 2 }, { n: "held" }, { n: 4 }, { n: 1 }]);
+    expect(await count()).toBe(4);
+  });
+
+  it("of 100 callers in two processes makes one job", async () => {
+    const other = await bench.producer();
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, async (_, n) =>
+        (n % 2 ? jobs : other).enqueue("work", { n }, { key: "k" }),
+      ),
+    );
+    expect(new Set(answers.map(({ id }) => id)).size).toBe(1);
+    expect(answers.filter(({ deduplicated }) => !deduplicated)).toHaveLength(1);
+    expect(await count()).toBe(1);
+  });
+
+  it("never lets two processes wait for one another", async () => {
+    const other = await bench.producer();
+    for (let round = 0; round < 25; round++) {
+      const keys = Array.from({ length: 40 }, (_, n) => ({
+        payload: {},
+        key: `${round}-${n}`,
+        queue: n % 2 ? "one" : "two",
+      }));
+      const [forth, back] = await Promise.all([
+        jobs.enqueueMany("work", keys),
+        other.enqueueMany("work", keys.toReversed()),
+      ]);
+      expect(back.toReversed().map(({ id }) => id)).toEqual(forth.map(({ id }) => id));
+    }
+    const [{ deadlocks } = { deadlocks: -1 }] = await bench.sql<{ deadlocks: number }>(
+      "select deadlocks::int from pg_stat_database where datname = current_database()",
+    );
+    expect(deadlocks).toBe(0);
+  });
+});
+
+describe("a key in a stranger's open transaction", () => {
+  it("is refused after two seconds; a batch with others does not hurt them", async () => {
+    const held = await stranger("held");
+    const started = performance.now();
+    const calls = [1, 2, 3].map(async (n) => jobs.enqueue("work", {}, { key: `free-${n}` }));
+    const locked = jobs.enqueue("work", {}, { key: "held" });
+    await expect(locked).rejects.toThrow(KeyLockedError);
+    await expect(locked).rejects.toMatchObject({ code: "KEY_LOCKED" });
+    expect(performance.now() - started).toBeGreaterThan(1_900);
+    expect(performance.now() - started).toBeLessThan(5_000);
+    await expect(Promise.all(calls)).resolves.toHaveLength(3);
+    expect(await count()).toBe(3);
+    await held.end();
+    await expect(jobs.enqueue("work", {}, { key: "held" })).resolves.toMatchObject({
+      deduplicated: false,
+    });
+  });
+
+  it("refuses the whole of a list, even when its first statement has passed", async () => {
+    const { proxy, url } = await bench.line();
+    const far = await bench.producer({ connection: { url }, notify: false });
+    const holder = await jobs.enqueue("work", {}, { key: "later" });
+    await far.enqueue("work", {}, { key: "warm" });
+    proxy.muteFrom("enqueue_unless_there");
+    const list = far.enqueueMany("work", [
+      { payload: {}, key: "free" },
+      { payload: {}, key: "later" },
+    ]);
+    list.catch(() => undefined);
+    await until(() => proxy.held > 0, { what: "the first statement has been answered" });
+    // The holder of the refused key is gone before it is looked up, and a stranger has the key.
+    await run(holder);
+    const held = await stranger("later");
+    proxy.setMode("pass");
+    await expect(list).rejects.toThrow(KeyLockedError);
+    expect(await bench.sql("select id from jobs.job where key = 'free'")).toEqual([]);
+    await held.end();
+  });
+});
