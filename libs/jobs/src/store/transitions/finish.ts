@@ -1,6 +1,6 @@
 import { type Runner, Statement } from "../../pg/statement.js";
 import { type Fence, fenceValues, fenced, field } from "./fence.js";
-import { settled } from "./settled.js";
+import { finished } from "./settled.js";
 
 export interface Finish extends Fence {
   /** JSON text, or null for none. */
@@ -37,6 +37,6 @@ select count(*) from mine`,
     const [row] = await runner.run(statement, values);
     // Nearly always all of them: a count is cheaper than their ids.
     if (Number(row![0]) === batch.length) return new Set(batch.map((one) => one.id));
-    return await settled(runner, queueId, worker, batch);
+    return await finished(runner, queueId, worker, batch);
   };
 }
