@@ -1,6 +1,7 @@
 import { type Runner, Statement } from "../../pg/statement.js";
 
 // The attempt number goes on from where it was: the fence of an old attempt can never match again.
+// The letter is locked first: of two people at once the second finds it gone, also when the job has been run since.
 const requeueJob = new Statement(
   "requeue",
   (jobs) => `
@@ -8,25 +9,34 @@ const requeueJob = new Statement(
 with letter as materialized (
   select id, created_at, attempt, queue_id, lane, generation, attempts, timeout_ms, kind, key, limit_key, headers, payload
   from ${jobs}.dead where id = $2::bigint and queue_id = $1::integer
-  union all
+  for update
+), withdrawn as materialized (
   select id, created_at, attempt, queue_id, lane, generation, attempts, timeout_ms, kind, key, limit_key, headers, payload
   from ${jobs}.done where id = $2::bigint and queue_id = $1::integer and state = 3
+  for update
 ), sent as (
   insert into ${jobs}.job (id, run_at, created_at, attempt, lane, queue_id, generation, attempts, timeout_ms, kind, key, limit_key, headers, payload)
   select id, now(), created_at, attempt, lane, queue_id, generation + 1, attempts, timeout_ms, kind, key, limit_key, headers,
     coalesce($3::text::jsonb, payload)
-  from letter
+  from (select * from letter union all select * from withdrawn) one
   on conflict do nothing
-  returning id
+  returning id, kind
 ), dead as (
   delete from ${jobs}.dead d where d.queue_id = $1::integer and d.id = any(array(select id from sent))
 ), cancelled as (
   delete from ${jobs}.done d where d.queue_id = $1::integer and d.id = any(array(select id from sent)) and d.state = 3
 )
-select (select count(*) from letter), (select count(*) from sent), (
-  select count(*) from ${jobs}.job j where j.queue_id = $1::integer and j.id = $2::bigint
-) + (select count(*) from ${jobs}.done d where d.queue_id = $1::integer and d.id = $2::bigint),
-  (select kind from letter), (select name from ${jobs}.queue where id = $1::integer)`,
+select sent.kind, q.name from sent, ${jobs}.queue q where q.id = $1::integer`,
+);
+
+// A statement of its own: its snapshot is younger than whatever the first one has waited for.
+const findLetter = new Statement(
+  "find_letter",
+  (jobs) => `
+select 'letter' from ${jobs}.dead d where d.queue_id = $1::integer and d.id = $2::bigint
+union all select 'job' from ${jobs}.job j where j.queue_id = $1::integer and j.id = $2::bigint
+union all select case d.state when 3 then 'letter' else 'job' end
+from ${jobs}.done d where d.queue_id = $1::integer and d.id = $2::bigint`,
 );
 
 export type RequeueAnswer = "queued" | "not-requeueable" | "key-taken" | "unknown";
@@ -38,9 +48,9 @@ export async function requeue(
   id: string,
   payload: string | null,
 ): Promise<{ answer: RequeueAnswer; kind: string; queue: string }> {
-  const [row] = await runner.run(requeueJob, [queueId, id, payload]);
-  const [letters, sent, elsewhere, kind, queue] = row!;
-  // Two people at once: the second sees the letter, and the job that the first made of it.
-  const refused = elsewhere !== "0" ? "not-requeueable" : letters === "0" ? "unknown" : "key-taken";
-  return { answer: sent !== "0" ? "queued" : refused, kind: kind ?? "", queue: queue ?? "" };
+  const [sent] = await runner.run(requeueJob, [queueId, id, payload]);
+  if (sent) return { answer: "queued", kind: sent[0]!, queue: sent[1]! };
+  const [found] = await runner.run(findLetter, [queueId, id]);
+  const refused = found?.[0] === "letter" ? "key-taken" : "not-requeueable";
+  return { answer: found ? refused : "unknown", kind: "", queue: "" };
 }
