@@ -39,8 +39,7 @@ export class UnavailableFilter extends BaseExceptionFilter {
 
 function codeOf(error: unknown): string | undefined {
   if (error instanceof JobsError) return PASSING.has(error.code) ? error.code : undefined;
-  if (!(error instanceof Error)) return undefined;
-  const { code = "" } = error as { code?: unknown };
-  const away = AWAY.test(String(code)) || (!code && AWAY_WITHOUT_CODE.test(error.message));
+  const { code = "", message = "" } = (error ?? {}) as { code?: unknown; message?: unknown };
+  const away = AWAY.test(String(code)) || (!code && AWAY_WITHOUT_CODE.test(String(message)));
   return away ? "DATABASE_UNAVAILABLE" : undefined;
 }
