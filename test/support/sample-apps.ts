@@ -1,0 +1,99 @@
+import type { INestApplication, INestApplicationContext, Type } from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
+import { configureHttp } from "nestjs-pg-jobs-samples";
+
+/** The token of the admin app in the specs. */
+export const ADMIN_TOKEN = "a-token-for-the-specs";
+
+/** An answer with its body read. */
+export interface Answer {
+  status: number;
+  headers: Headers;
+  /** JSON of any shape. */
+  body: Record<string, never> & { [key: string]: unknown };
+}
+
+/**
+ * The sample apps inside this process. Their configuration is read once, when they are imported: so one schema
+ * and one database for a spec file.
+ */
+export class SampleApps {
+  readonly #apps: INestApplicationContext[] = [];
+
+  constructor(schema: string, databaseUrl = process.env.DATABASE_URL!) {
+    Object.assign(process.env, { JOBS_SCHEMA: schema, DATABASE_URL: databaseUrl, ADMIN_TOKEN });
+  }
+
+  async api(): Promise<HttpApp> {
+    const { ApiModule } = await import("../../apps/api/src/api.module.js");
+    return await this.#serve(ApiModule);
+  }
+
+  async admin(): Promise<HttpApp> {
+    const { AdminAppModule } = await import("../../apps/admin/src/admin-app.module.js");
+    return await this.#serve(AdminAppModule);
+  }
+
+  async worker(): Promise<INestApplicationContext> {
+    const { WorkerAppModule } = await import("../../apps/worker/src/worker-app.module.js");
+    const worker = await NestFactory.createApplicationContext(WorkerAppModule, {
+      logger: false,
+      abortOnError: false,
+    });
+    this.#apps.push(worker);
+    return worker;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#apps.map((app) => app.close()));
+  }
+
+  async #serve(module: Type<unknown>): Promise<HttpApp> {
+    const app = await NestFactory.create(module, { logger: false, abortOnError: false });
+    this.#apps.push(app);
+    await configureHttp(app).listen(0, "127.0.0.1");
+    return new HttpApp(app, await app.getUrl());
+  }
+}
+
+/** One that listens on loopback. */
+export class HttpApp {
+  constructor(
+    readonly app: INestApplication,
+    readonly url: string,
+  ) {}
+
+  async get(path: string, headers: Record<string, string> = {}): Promise<Answer> {
+    return await this.#send("GET", path, undefined, headers);
+  }
+
+  /** A string is sent as it is, everything else as JSON. */
+  async post(path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+    return await this.#send("POST", path, body, headers);
+  }
+
+  async #send(
+    method: string,
+    path: string,
+    body: unknown,
+    headers: Record<string, string>,
+  ): Promise<Answer> {
+    const response = await fetch(`${this.url}${path}`, {
+      method,
+      headers: {
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers,
+      },
+      body: typeof body === "string" || body === undefined ? body : JSON.stringify(body),
+      signal: AbortSignal.timeout(15_000),
+    });
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: (await response.json()) as Answer["body"],
+    };
+  }
+}
+
+/** The header that the admin app wants. */
+export const asAdmin = { authorization: `Bearer ${ADMIN_TOKEN}` };
