@@ -1,6 +1,7 @@
 import { type DynamicModule, Logger, Module, type OnApplicationShutdown } from "@nestjs/common";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DataSource } from "typeorm";
+import { EnvironmentError } from "./environment.js";
 import { ensureSamples } from "./ensure-samples.js";
 import { CreateReminder1762000000000 } from "./migrations/1762000000000-create-reminder.js";
 import { Reminder } from "./reminder.entity.js";
@@ -49,14 +50,15 @@ async function open(url: string): Promise<DataSource> {
   const dataSource = samplesDataSource(url);
   const logger = new Logger(SamplesModule.name);
   const end = performance.now() + PATIENCE_MS;
-  for (;;) {
+  for (let turn = 0; !dataSource.isInitialized; turn++) {
     try {
       await dataSource.initialize();
-      break;
     } catch (error) {
       const { code = "", message } = error as Error & { code?: string };
-      if (HOPELESS.test(code) || performance.now() > end) throw error;
-      logger.warn("The database is away; tries again", { reason: message || code });
+      const reason = message || code;
+      if (HOPELESS.test(code) || performance.now() > end)
+        throw new EnvironmentError([`DATABASE_URL: expected a database that answers: ${reason}`]);
+      if (turn % 10 === 0) logger.warn("The database is away; tries again", { reason });
       await sleep(1_000);
     }
   }

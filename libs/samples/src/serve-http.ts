@@ -1,6 +1,7 @@
 import { type INestApplication, Logger, type Type } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import type { AddressInfo } from "node:net";
+import { EnvironmentError } from "./environment.js";
 import { endWithLauncher, tellLauncher } from "./launcher.js";
 
 /** Where an app listens. */
@@ -21,7 +22,8 @@ export async function serveHttp(module: Type<unknown>, options: ServeOptions): P
     app.enableShutdownHooks(["SIGTERM", "SIGINT"], { useProcessExit: true });
     await app.listen(options.port, options.host);
   } catch (error) {
-    const reason = portProblem(error, options);
+    const known = error instanceof EnvironmentError ? error.message : undefined;
+    const reason = known ?? portProblem(error, options);
     new Logger("Http").error(reason ?? "The app cannot start", ...(reason ? [] : [error]));
     await app?.close();
     process.exit(1);
