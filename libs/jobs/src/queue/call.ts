@@ -41,12 +41,7 @@ export async function address(
     options,
   );
   if (contract.payload !== null) await validate(contract.payload, payload, contract.kind);
-  const text = jsonText(payload);
-  // A character has at most three bytes, so that most payloads need no counting.
-  if (text.length * 3 > payloadLimit) {
-    const bytes = Buffer.byteLength(text);
-    if (bytes > payloadLimit) throw new PayloadTooLargeError(contract.kind, bytes, payloadLimit);
-  }
+  const text = payloadText(contract.kind, payload, payloadLimit);
   const lane =
     store.knownLane(queue, contract.kind, priority) ??
     (await store.lane(queue, contract.kind, priority));
@@ -65,6 +60,17 @@ export async function address(
       payload: text,
     },
   };
+}
+
+/** The JSON text of a payload; `whose` is for the message. @throws NotJsonError, PayloadTooLargeError */
+export function payloadText(whose: string, payload: unknown, limit: number): string {
+  const text = jsonText(payload);
+  // A character has at most three bytes, so that most payloads need no counting.
+  if (text.length * 3 > limit) {
+    const bytes = Buffer.byteLength(text);
+    if (bytes > limit) throw new PayloadTooLargeError(whose, bytes, limit);
+  }
+  return text;
 }
 
 /** Checks all items of a call; the first bad one is named by `error.index`. */

@@ -1,14 +1,13 @@
 import type { Definition, InputOf } from "../job/definition.js";
 import { OptionsError } from "../job/errors.js";
 import { formatJobId, parseJobId } from "../job/job-id.js";
-import { jsonText } from "../job/json.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
 import type { Events } from "../observe/events.js";
 import type { Runner } from "../pg/statement.js";
 import { type JobView, get } from "../store/reads/job.js";
 import type { Store } from "../store/store.js";
 import { type RequeueAnswer, requeue } from "../store/transitions/requeue.js";
-import { type Addressed, type Item, address, addressMany, byQueue } from "./call.js";
+import { type Addressed, type Item, address, addressMany, byQueue, payloadText } from "./call.js";
 import { Coalescer } from "./coalescer.js";
 import { callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
@@ -105,7 +104,9 @@ export class JobQueue {
 
   /**
    * Sends a dead letter back to its queue, as a new generation: same id, failures at 0, attempt numbers go on.
-   * @returns 'not-requeueable' unless it is dead, 'key-taken' when another job holds its key.
+   * @param options a `payload` replaces the old one.
+   * @returns 'not-requeueable' unless it is dead or cancelled, 'key-taken' when another job holds its key.
+   * @throws BadJobIdError, OptionsError, NotJsonError, PayloadTooLargeError, DatabaseUnavailableError
    */
   async requeue(id: string, options: { payload?: unknown } = {}): Promise<RequeueAnswer> {
     const { queueId, number } = parseJobId(id);
@@ -115,7 +116,8 @@ export class JobQueue {
         "requeue options",
         unknown.map((key) => `unknown option "${key}"; the only one is "payload"`),
       );
-    const payload = "payload" in options ? jsonText(options.payload) : null;
+    const payload =
+      options.payload === undefined ? null : payloadText(id, options.payload, this.payloadLimit);
     const { answer, kind, queue } = await this.#checked(() =>
       requeue(this.store, queueId, number, payload),
     );
