@@ -141,6 +141,6 @@ describe("how soon jobs start", () => {
       { poll: POLL },
     );
     const { id } = await app.get(JobQueue).enqueue(Quick);
-    await reached(bench, id, "succeeded", { attempt: 20 });
+    expect(await reached(bench, id, "succeeded")).toMatchObject({ attempt: 20 });
   });
 });

@@ -41,6 +41,10 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } =
     .setFactoryMethodName("createJobsOptions")
     .build();
 
+/** At the end: for calls under way, and for a connection to say good-bye. */
+const PATIENCE_MS = 5_000;
+const FAREWELL_MS = 400;
+
 const providers = [
   { provide: PARSED_OPTIONS, inject: [MODULE_OPTIONS_TOKEN], useFactory: parseJobsOptions },
   Events,
@@ -106,6 +110,7 @@ export class JobsModule
     private readonly store: Store,
     private readonly queue: JobQueue,
     private readonly events: Events,
+    private readonly local: LocalWorkers,
   ) {
     super();
   }
@@ -136,8 +141,10 @@ export class JobsModule
   /** After every other module: users' providers are gone, nobody can enqueue any more. */
   async onApplicationShutdown(): Promise<void> {
     this.#closing = true;
-    await this.queue.close();
-    await this.database.close();
+    // A worker has spent its time on draining: what is still under way belongs to bodies that hang.
+    const patience = this.local.any ? FAREWELL_MS : PATIENCE_MS;
+    await this.queue.close(patience);
+    await this.database.close(FAREWELL_MS);
     this.#stopLogging();
   }
 

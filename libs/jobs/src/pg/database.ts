@@ -60,7 +60,7 @@ export class Database {
   }
 
   /** Closes whatever is open. */
-  async close(): Promise<void> {
-    await Promise.all([...this.#sessions].map((session) => this.release(session)));
+  async close(patience?: number): Promise<void> {
+    await Promise.all([...this.#sessions].map((session) => this.release(session, patience)));
   }
 }

@@ -18,6 +18,7 @@ export interface ListenerOptions {
 }
 
 const MAX_BACKOFF_MS = 2_000;
+const FAREWELL_MS = 500;
 
 export class Listener {
   readonly #options: Required<Pick<ListenerOptions, "probeEvery" | "probePatience">> &
@@ -46,7 +47,11 @@ export class Listener {
     clearTimeout(this.#timer);
     const client = this.#client;
     this.#client = undefined;
-    await client?.end().catch(() => undefined);
+    if (!client) return;
+    // A dead peer would never answer, and the socket would keep the process alive.
+    const late = setTimeout(() => destroy(client), FAREWELL_MS);
+    await client.end().catch(() => undefined);
+    clearTimeout(late);
   }
 
   async #connect(): Promise<void> {
@@ -116,9 +121,7 @@ export class Listener {
     if (this.#client !== client) return;
     this.#client = undefined;
     clearTimeout(this.#timer);
-    (
-      client as unknown as { connection: { stream: { destroy(): void } } }
-    ).connection.stream.destroy();
+    destroy(client);
     this.#options.onLost?.(error);
     this.#again();
   }
@@ -129,3 +132,8 @@ export class Listener {
     this.#backoff = Math.min(this.#backoff * 2, MAX_BACKOFF_MS);
   }
 }
+
+const destroy = (client: pg.Client): void =>
+  (
+    client as unknown as { connection: { stream: { destroy(): void } } }
+  ).connection.stream.destroy();

@@ -106,15 +106,17 @@ export class Session implements Runner {
 
   /** Waits for what is under way, then disconnects for good. With a dead peer it waits no longer than `patience` ms. */
   async close(patience = 5_000): Promise<void> {
+    const end = performance.now() + patience;
     this.#closed = true;
     await within(this.#tail, patience);
     const client = this.#client;
     this.#drop(client);
-    if (client)
-      await within(
-        client.end().catch(() => undefined),
-        patience,
-      );
+    if (!client) return;
+    await within(
+      client.end().catch(() => undefined),
+      Math.max(0, end - performance.now()),
+    );
+    destroy(client);
   }
 
   async #connect(): Promise<pg.Client> {
@@ -186,10 +188,7 @@ export class Session implements Runner {
   #lost(client: pg.Client, error: unknown): void {
     if (this.#client !== client) return;
     this.#drop(client);
-    // The socket itself: `end()` would wait for a peer that may be gone.
-    (
-      client as unknown as { connection: { stream: { destroy(): void } } }
-    ).connection.stream.destroy();
+    destroy(client);
     if (!this.#closed) this.#options.onLost?.(error);
   }
 
@@ -202,6 +201,13 @@ export class Session implements Runner {
 
 const backendOf = (client: pg.Client): number | undefined =>
   (client as unknown as { processID: number | null }).processID ?? undefined;
+
+/** The socket itself: `end()` would wait for a peer that may be gone. */
+function destroy(client: pg.Client): void {
+  (
+    client as unknown as { connection: { stream: { destroy(): void } } }
+  ).connection.stream.destroy();
+}
 
 async function within(work: Promise<unknown>, ms: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined;

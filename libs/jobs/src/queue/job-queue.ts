@@ -128,9 +128,14 @@ export class JobQueue {
     return answer;
   }
 
-  /** Waits for what is under way. */
-  async close(): Promise<void> {
-    await Promise.all([...this.#coalescers.values()].map((one) => one.idle()));
+  /** Waits for what is under way, no longer than `patience` ms. */
+  async close(patience = 5_000): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    await Promise.race([
+      Promise.all([...this.#coalescers.values()].map((one) => one.idle())),
+      new Promise((resolve) => (timer = setTimeout(resolve, patience))),
+    ]);
+    clearTimeout(timer);
     this.hints.close();
   }
 

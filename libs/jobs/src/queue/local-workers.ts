@@ -3,8 +3,11 @@ import type { Wake } from "./hints.js";
 /** The workers of this process: a job that they can start at once needs no NOTIFY. */
 export class LocalWorkers implements Wake {
   readonly #workers = new Set<Wake>();
+  /** Whether this process has ever had one. */
+  any = false;
 
   add(worker: Wake): void {
+    this.any = true;
     this.#workers.add(worker);
   }
 

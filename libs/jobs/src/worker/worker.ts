@@ -46,9 +46,9 @@ export interface WorkerPorts extends AttemptPorts {
 export type WorkerState = "new" | "waiting" | "working" | "draining" | "stopped";
 
 const BEAT_MS = 15_000;
-/** After the grace period: for bodies to heed their signal, for the last settles, for farewells. */
+/** After the grace period: for bodies to heed their signal, until the last settles, for farewells. */
 const HEED_MS = 1_500;
-const LAST_SETTLES_MS = 2_500;
+const LAST_SETTLES_MS = 3_000;
 const FAREWELL_MS = 500;
 
 export class Worker {
@@ -191,12 +191,13 @@ export class Worker {
     void this.#listener?.close();
     for (const queue of this.#queues.values()) this.#slots.handBackWaiting(queue);
     await until(() => this.running === 0 && !this.#claimer.busy, this.settings.graceMs);
+    const end = performance.now() + LAST_SETTLES_MS;
     if (this.running > 0) {
       this.#slots.abortAll();
       await until(() => this.running === 0, HEED_MS);
       this.#slots.handBackRunning();
     }
-    await until(() => this.#slots.held === 0, LAST_SETTLES_MS);
+    await until(() => this.#slots.held === 0, end - performance.now());
     const drained = this.running === 0;
     this.#settler.abandon();
     this.#slots.stop();

@@ -1,0 +1,142 @@
+import type { INestApplicationContext } from "@nestjs/common";
+import { JobQueue, JobsModule, ShutdownError, type WorkerOptions } from "nestjs-pg-jobs";
+import { Bench, feature } from "../support/harness.js";
+import { Gate, handler, reached, row } from "../support/handlers.js";
+import { TcpProxy } from "../support/tcp-proxy.js";
+import { until } from "../support/until.js";
+
+describe("drain", () => {
+  let bench: Bench;
+  let proxy: TcpProxy;
+  let hung: Gate;
+  beforeEach(async () => {
+    bench = await Bench.open();
+    proxy = await TcpProxy.start(bench.url);
+    hung = new Gate();
+  });
+  afterEach(async () => {
+    hung.open();
+    await bench.close();
+    await proxy.close();
+  });
+
+  /** A worker behind the proxy. */
+  const worker = async (
+    providers: Parameters<typeof feature>[0],
+    options: Partial<WorkerOptions>,
+  ) =>
+    await bench.app([
+      bench.root({ connection: { url: proxy.url(bench.url) } }),
+      JobsModule.forWorker({ imports: [feature(providers)], ...options }),
+    ]);
+  const run = async (app: INestApplicationContext, kind: string) => {
+    const { id } = await app.get(JobQueue).enqueue(kind);
+    await until(async () => (await row(bench, id)).state === "running", { what: `${kind} runs` });
+    return id;
+  };
+  const timed = async (work: Promise<unknown>) => {
+    const from = performance.now();
+    await work;
+    return performance.now() - from;
+  };
+
+  it("grace over: the signal aborts, and the job is handed back without spending an attempt", async () => {
+    const reasons: unknown[] = [];
+    const app = await worker(
+      [
+        handler("heeds", (_payload, { signal }) => {
+          return new Promise((_, reject) => {
+            signal.addEventListener("abort", () => {
+              reasons.push(signal.reason);
+              reject(signal.reason as Error);
+            });
+          });
+        }),
+        handler("hangs", () => hung.opened),
+      ],
+      { grace: "300ms" },
+    );
+    const ids = [await run(app, "heeds"), await run(app, "hangs")];
+    const took = await timed(app.close());
+    expect(took).toBeGreaterThan(299);
+    expect(took).toBeLessThan(300 + 5_000);
+    expect(reasons).toEqual([expect.any(ShutdownError)]);
+    for (const id of ids) {
+      expect(await row(bench, id)).toMatchObject({ state: "queued", attempt: 1, failures: 0 });
+    }
+    // Whoever comes next can run it at once; what the hung body still does changes nothing.
+    await bench.worker([handler("hangs", () => "second"), handler("heeds", () => "second")]);
+    for (const id of ids)
+      expect(await reached(bench, id, "succeeded")).toMatchObject({ attempt: 2, result: "second" });
+    hung.open();
+    expect((await row(bench, ids[1]!)).result).toBe("second");
+  });
+
+  it("a body that ends within the grace period is settled; nothing new is claimed meanwhile", async () => {
+    const app = await worker([handler("slow", () => hung.opened.then(() => "done"))], {
+      grace: "10s",
+      queues: { default: { concurrency: 2, prefetch: 0 } },
+      poll: "100ms",
+    });
+    const jobs = await bench.producer();
+    const id = await run(app, "slow");
+    const closing = app.close();
+    const { id: late } = await jobs.enqueue("slow");
+    const look = await bench.sql<{ now: string }>("select now() + interval '300 ms' as now");
+    await until(
+      async () => (await bench.sql("select 1 where now() > $1", [look[0]!.now])).length === 1,
+      { what: "three polls have passed" },
+    );
+    hung.open();
+    await closing;
+    expect(await row(bench, id)).toMatchObject({ state: "succeeded", result: "done" });
+    expect(await row(bench, late)).toMatchObject({ state: "queued", attempt: 0 });
+  });
+
+  it.each([
+    { what: "idle", kind: undefined },
+    { what: "a body that has ended", kind: "ends" },
+    { what: "a body that hangs", kind: "hangs" },
+  ])(
+    "the database does not answer ($what): closed within grace + 5 s all the same",
+    async ({ kind }) => {
+      const app = await worker(
+        [
+          handler("ends", (_payload, { signal }) => {
+            return new Promise((resolve) => signal.addEventListener("abort", () => resolve(1)));
+          }),
+          handler("hangs", () => hung.opened),
+        ],
+        { grace: "500ms" },
+      );
+      await run(app, "hangs");
+      hung.open();
+      await until(async () => (await bench.states()).succeeded === 1, { what: "it is settled" });
+      hung = new Gate();
+      if (kind) await run(app, kind);
+      proxy.setMode("blackhole");
+      const took = await timed(app.close());
+      expect(took).toBeLessThan(500 + 5_000);
+    },
+  );
+
+  it("the database was never there: closed at once, and nothing connects afterwards", async () => {
+    proxy.setMode("blackhole");
+    const app = await worker([handler("any", () => {})], { grace: "10s" });
+    expect(await timed(app.close())).toBeLessThan(5_000);
+    proxy.setMode("pass");
+    const connections = async () =>
+      await bench.sql("select 1 from pg_stat_activity where application_name like 'pg-jobs%'");
+    await until(async () => (await connections()).length === 0, { what: "nobody is connected" });
+  });
+
+  it("closing twice, and closing an app that never started its worker, is harmless", async () => {
+    const app = await worker([handler("any", () => {})], {});
+    await Promise.all([app.close(), app.close()]);
+    await app.close();
+    await bench
+      .app([bench.root({ schema: "Not-A-Schema" }), JobsModule.forWorker({ imports: [] })])
+      .catch(() => undefined);
+    expect(await bench.states()).toEqual({});
+  });
+});
