@@ -11,7 +11,7 @@ import { DiscoveryModule } from "@nestjs/core";
 import type { Handler } from "./handler/handler.js";
 import { HandlerExplorer } from "./handler/handler.explorer.js";
 import type { StepsBackoff } from "./job/backoff.js";
-import { OptionsError } from "./job/errors.js";
+import { OptionsError, atBoot } from "./job/errors.js";
 import {
   DEFAULT_QUEUE,
   type ParsedJobsOptions,
@@ -53,7 +53,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
 
   /** @internal `JobsModule.forWorker()` is the door. */
   static for(options: WorkerOptions): DynamicModule {
-    const parsed = parseWorkerOptions(options);
+    const parsed = atBoot(() => parseWorkerOptions(options));
     return {
       module: JobsWorkerModule,
       imports: [DiscoveryModule, ...parsed.imports],
@@ -75,8 +75,11 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
 
   /** Here, so that what is wrong with a handler fails the boot. */
   onModuleInit(): void {
-    const handlers = this.explorer.explore(this, [JobsWorkerModule], this.root.defaults);
-    this.#check(handlers);
+    const handlers = atBoot(() => {
+      const found = this.explorer.explore(this, [JobsWorkerModule], this.root.defaults);
+      this.#check(found);
+      return found;
+    });
     this.#worker = this.#make(handlers);
   }
 

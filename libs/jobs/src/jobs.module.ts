@@ -7,7 +7,7 @@ import {
   type OnApplicationShutdown,
   type OnModuleInit,
 } from "@nestjs/common";
-import { OptionsError } from "./job/errors.js";
+import { OptionsError, atBoot } from "./job/errors.js";
 import {
   type JobsOptions,
   type ParsedJobsOptions,
@@ -46,10 +46,18 @@ const PATIENCE_MS = 5_000;
 const FAREWELL_MS = 400;
 
 const providers = [
-  { provide: PARSED_OPTIONS, inject: [MODULE_OPTIONS_TOKEN], useFactory: parseJobsOptions },
+  {
+    provide: PARSED_OPTIONS,
+    inject: [MODULE_OPTIONS_TOKEN],
+    useFactory: (options: JobsOptions) => atBoot(() => parseJobsOptions(options)),
+  },
   Events,
   LocalWorkers,
-  { provide: Database, inject: [PARSED_OPTIONS], useFactory: openDatabase },
+  {
+    provide: Database,
+    inject: [PARSED_OPTIONS],
+    useFactory: (options: ParsedJobsOptions) => atBoot(() => openDatabase(options)),
+  },
   { provide: Store, inject: [Database], useFactory: (database: Database) => new Store(database) },
   { provide: Hints, inject: [Store, PARSED_OPTIONS, LocalWorkers], useFactory: makeHints },
   {

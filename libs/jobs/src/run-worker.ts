@@ -1,6 +1,5 @@
 import { type INestApplicationContext, Logger, type Type } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
-import { JobsError } from "./job/errors.js";
 import { JobsWorkerModule } from "./jobs-worker.module.js";
 import { type HealthOptions, type HealthServer, serveHealth } from "./worker-health.js";
 
@@ -75,9 +74,8 @@ async function boot(
       health: options.health && (await serveHealth(options.health, workersOf(app))),
     };
   } catch (error) {
-    // A user's mistake needs its message, not our stack.
-    if (error instanceof JobsError) logger.error(error.message);
-    else logger.error("The worker cannot start", error);
+    // What failed in Nest's own boot, Nest has told.
+    logger.error("The worker cannot start", ...(app ? [error] : []));
     // Without its port it must not go on, but it may have claimed jobs already: they are not dropped.
     await app?.close();
     process.exit(EXIT.bootFailed);

@@ -46,7 +46,8 @@ export async function serveHealth(
         monotonic() - worker.answeredAt < PROOF_MS + worker.settings.pollMs * 2,
     );
   const server = createServer((request, response) => {
-    const path = new URL(request.url ?? "/", "http://localhost").pathname;
+    // Whatever somebody sends: what is no URL must not end the process.
+    const [path] = (request.url ?? "/").split("?", 1);
     const probe = path === "/livez" ? alive : path === "/readyz" ? ready : undefined;
     const ok = probe?.();
     response.writeHead(ok === undefined ? 404 : ok ? 200 : 503, {

@@ -41,8 +41,8 @@ export class JobsError extends Error {
 
 /** Unknown option keys and bad option values, all of one call at once. */
 export class OptionsError extends JobsError {
-  /** One sentence a problem, in the order of the options. */
-  readonly problems: readonly string[];
+  /** One sentence a problem, in the order of the options; not enumerable, the message has them already. */
+  declare readonly problems: readonly string[];
 
   static {
     named(this, "OptionsError");
@@ -50,7 +50,17 @@ export class OptionsError extends JobsError {
 
   constructor(subject: string, problems: readonly string[]) {
     super("OPTIONS_INVALID", `Invalid ${subject}:${problems.map((p) => `\n  - ${p}`).join("")}`);
-    this.problems = Object.freeze([...problems]);
+    Object.defineProperty(this, "problems", { value: Object.freeze([...problems]) });
+  }
+}
+
+/** Bad options met while an app boots lie in no frame of the stack: the message is all that helps. */
+export function atBoot<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof OptionsError) error.stack = `${error.name}: ${error.message}`;
+    throw error;
   }
 }
 

@@ -1,0 +1,123 @@
+import { connect } from "node:net";
+import { once } from "node:events";
+import { Bench } from "../support/harness.js";
+import { reached, row } from "../support/handlers.js";
+import { TcpProxy } from "../support/tcp-proxy.js";
+import { WorkerProcess } from "../support/run-worker-process.js";
+
+describe("runWorker, as a process of its own", () => {
+  let bench: Bench;
+  let worker: WorkerProcess | undefined;
+  beforeEach(async () => void (bench = await Bench.open()));
+  afterEach(async () => {
+    worker?.kill("SIGKILL");
+    await worker?.exit();
+    worker = undefined;
+    await bench.close();
+  });
+
+  const start = (fixture = {}): WorkerProcess =>
+    (worker = new WorkerProcess({ url: bench.url, schema: bench.schema, ...fixture }));
+
+  it("SIGTERM: drains, and ends with 0; a second one changes nothing", async () => {
+    const worker = start();
+    await worker.answers("readyz", 200);
+    const jobs = await bench.producer();
+    const { id } = await jobs.enqueue("slow");
+    await reached(bench, id, "running");
+    worker.kill("SIGTERM");
+    await worker.answers("readyz", 503);
+    expect(await worker.probe("livez")).toBe(200);
+    worker.kill("SIGTERM");
+    worker.kill("SIGINT");
+    expect(await worker.exit()).toBe(0);
+    expect(await row(bench, id)).toMatchObject({ state: "succeeded", result: "done", attempt: 1 });
+  });
+
+  it("a body that hangs: ends with 70 within grace + 5 s, the job handed back", async () => {
+    const worker = start({ grace: "500ms" });
+    await worker.answers("readyz", 200);
+    const { id } = await (await bench.producer()).enqueue("hung");
+    await reached(bench, id, "running");
+    const from = performance.now();
+    worker.kill("SIGTERM");
+    expect(await worker.exit()).toBe(70);
+    expect(performance.now() - from).toBeLessThan(500 + 5_000);
+    expect(await row(bench, id)).toMatchObject({ state: "queued", attempt: 1, failures: 0 });
+  });
+
+  it("a body hangs and the database is away: ends with 70 within grace + 5 s", async () => {
+    const proxy = await TcpProxy.start(bench.url);
+    try {
+      const worker = start({ url: proxy.url(bench.url), grace: "500ms" });
+      await worker.answers("readyz", 200);
+      const { id } = await (await bench.producer()).enqueue("hung");
+      await reached(bench, id, "running");
+      proxy.setMode("blackhole");
+      const from = performance.now();
+      worker.kill("SIGTERM");
+      expect(await worker.exit()).toBe(70);
+      // What the process itself adds: its last breath.
+      expect(performance.now() - from).toBeLessThan(500 + 5_000 + 500);
+    } finally {
+      await proxy.close();
+    }
+  });
+
+  it("wrong options: ends with 1, says all that is wrong, and shows no stack", async () => {
+    const worker = start({ root: { schemma: "x", connections: 0 } });
+    expect(await worker.exit()).toBe(1);
+    expect(worker.output).toContain("schemma: unknown option, did you mean schema?");
+    expect(worker.output).toContain("connections: expected an integer 1..100, found 0");
+    expect(worker.output).not.toMatch(/^ +at /m);
+    // Once is enough.
+    expect(worker.output.split("schemma").length).toBe(2);
+  });
+
+  it("without the database: alive, not ready; then ready, and it works", async () => {
+    const proxy = await TcpProxy.start(bench.url);
+    try {
+      proxy.setMode("reset");
+      const worker = start({ url: proxy.url(bench.url) });
+      expect(await worker.probe("livez")).toBe(200);
+      expect(await worker.probe("readyz")).toBe(503);
+      const { id } = await (await bench.producer()).enqueue("quick");
+      proxy.setMode("pass");
+      await worker.answers("readyz", 200);
+      await reached(bench, id, "succeeded");
+      proxy.setMode("reset");
+      // A database that is away is no reason to be restarted.
+      await worker.answers("readyz", 503, 20_000);
+      expect(await worker.probe("livez")).toBe(200);
+      proxy.setMode("pass");
+      await worker.answers("readyz", 200);
+    } finally {
+      await proxy.close();
+    }
+  });
+
+  it("without the schema: not ready, says so, and goes on by itself once it is there", async () => {
+    await bench.close();
+    bench = await Bench.open({ migrated: false });
+    const worker = start();
+    expect(await worker.probe("readyz")).toBe(503);
+    expect(await worker.probe("livez")).toBe(200);
+    await bench.migrate();
+    await worker.answers("readyz", 200);
+    expect(worker.output).toContain("pg-jobs migrate");
+    const { id } = await (await bench.producer()).enqueue("quick");
+    await reached(bench, id, "succeeded");
+  });
+
+  it("a probe that is no URL does not end the process", async () => {
+    const worker = start();
+    for (const path of ["//", "//:", "/livez?x=1", "/nothing"]) {
+      const socket = connect(await worker.port(), "127.0.0.1");
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+      const [answer] = (await once(socket, "data")) as [Buffer];
+      expect(String(answer)).toMatch(path === "/livez?x=1" ? /^HTTP\/1.1 200/ : /^HTTP\/1.1 404/);
+      socket.destroy();
+    }
+    expect(await worker.probe("livez")).toBe(200);
+  });
+});
