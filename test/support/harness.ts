@@ -24,15 +24,20 @@ export const databaseUrl = (): string => {
 /** A schema of its own for a spec, with people's access to it. */
 export class Bench {
   readonly schema = `t_${randomBytes(6).toString("hex")}`;
-  readonly url = databaseUrl();
-  readonly #pool = new pg.Pool({ connectionString: this.url, max: 4 });
+  readonly #pool: pg.Pool;
   readonly #apps: INestApplicationContext[] = [];
   readonly #proxies: TcpProxy[] = [];
   readonly #database = new Database({ connectionString: this.url }, this.schema, 40);
 
-  /** A migrated schema; `close()` drops it. */
-  static async open(options: { migrated?: boolean } = {}): Promise<Bench> {
-    const bench = new Bench();
+  private constructor(readonly url: string) {
+    this.#pool = new pg.Pool({ connectionString: url, max: 4 });
+    // A spec may restart its server: an idle connection that is gone is replaced by the next query.
+    this.#pool.on("error", () => {});
+  }
+
+  /** A migrated schema, in the database of this Jest worker unless `url` names another; `close()` drops it. */
+  static async open(options: { migrated?: boolean; url?: string } = {}): Promise<Bench> {
+    const bench = new Bench(options.url ?? databaseUrl());
     if (options.migrated !== false) await bench.migrate();
     return bench;
   }
