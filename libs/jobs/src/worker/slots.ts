@@ -36,7 +36,10 @@ export interface SlotsHooks extends AttemptPorts {
 export class Slots implements SettleListener {
   /** Attempts that turned out not to be ours any more. */
   lostCount = 0;
-  readonly #held = new Map<string, { attempt: Attempt; queue: QueueWorker }>();
+  /** What waits, runs or is being settled, and in which queue. */
+  readonly #held = new Map<Attempt, QueueWorker>();
+  /** The newest attempt of each job that is held. */
+  readonly #byId = new Map<string, Attempt>();
   readonly #bySlot: (Attempt | undefined)[] = [];
   readonly #bodies = new Set<Attempt>();
   readonly #timeouts = new Deadlines<Attempt>((attempt) => this.#timedOut(attempt));
@@ -68,11 +71,14 @@ export class Slots implements SettleListener {
   take(queue: QueueWorker, claim: Claim, since: number): void {
     const handler = queue.handlerOf(claim);
     const attempt = new Attempt(claim, handler, queue.settings.name, this.hooks);
-    const known = this.#held.get(attempt.id);
-    if (known) return this.#adopt(known.attempt, claim, since);
+    const known = this.#byId.get(attempt.id);
+    if (known && goesOn(known.claim, claim)) return this.#adopt(known, claim, since);
+    // Somebody else had the job in between. One that is being settled hears of it from its settle.
+    if (known && known.phase !== "ended") this.lost(known);
     attempt.slot = this.#lease.held.hold(claim, since);
     this.#bySlot[attempt.slot] = attempt;
-    this.#held.set(attempt.id, { attempt, queue });
+    this.#held.set(attempt, queue);
+    this.#byId.set(attempt.id, attempt);
     queue.take(attempt);
     if (claim.rescued) this.#tell("rescued", attempt, { reason: `crash ${claim.crashes}` });
     this.#setAside(queue, attempt);
@@ -228,14 +234,15 @@ export class Slots implements SettleListener {
   }
 
   #over(attempt: Attempt): QueueWorker | undefined {
-    const known = this.#held.get(attempt.id);
-    if (known?.attempt !== attempt) return undefined;
+    const queue = this.#held.get(attempt);
+    if (!queue) return undefined;
     attempt.phase = "over";
-    this.#held.delete(attempt.id);
+    this.#held.delete(attempt);
+    if (this.#byId.get(attempt.id) === attempt) this.#byId.delete(attempt.id);
     this.#bySlot[attempt.slot] = undefined;
     this.#lease.held.release(attempt.slot);
-    known.queue.over(attempt);
-    return known.queue;
+    queue.over(attempt);
+    return queue;
   }
 
   #timedOut(attempt: Attempt): void {
@@ -277,6 +284,14 @@ export class Slots implements SettleListener {
     });
   }
 }
+
+/**
+ * Whether a claim of a job that we hold is of the same run: the database forgot our claim in a crash and gave its
+ * number out again, or we took over our own expired lease. Any other number means that another attempt came after
+ * ours, or that ours is settled already: a body that still runs is superseded, and never gets the new fence.
+ */
+const goesOn = (ours: Claim, claim: Claim): boolean =>
+  claim.attempt === ours.attempt || (claim.rescued && claim.attempt === ours.attempt + 1);
 
 const EVENT_OF: Record<Settlement["verb"], JobEventName> = {
   succeed: "succeeded",

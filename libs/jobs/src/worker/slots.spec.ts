@@ -1,0 +1,149 @@
+import { defineJob } from "../job/definition.js";
+import { resolvePolicy } from "../job/defaults.js";
+import type { Handler } from "../handler/handler.js";
+import type { JobContext } from "../handler/job-context.js";
+import type { JobEvent } from "../job/event.js";
+import { JOB_EVENTS } from "../job/event.js";
+import { Events } from "../observe/events.js";
+import type { Claim } from "../store/transitions/claim.js";
+import { until } from "../../../../test/support/until.js";
+import type { Attempt } from "./attempt.js";
+import { Held, monotonic } from "./held.js";
+import type { Lease } from "./lease.js";
+import { QueueWorker } from "./queue-worker.js";
+import { HandlerSlots } from "./served-lane.js";
+import type { Settlement, Settler } from "./settle.js";
+import { Slots } from "./slots.js";
+
+const definition = defineJob("work");
+
+/** Slots without a database: the spec is the claimer and the settler. */
+function open() {
+  const bodies: { job: JobContext; attempt: number; end: (value?: unknown) => void }[] = [];
+  const handler: Handler = {
+    definition,
+    concurrency: null,
+    policy: resolvePolicy(),
+    name: "Spec.work",
+    run: (_, job) =>
+      new Promise(
+        (end) =>
+          void bodies.push({ job: job as JobContext, attempt: (job as Attempt).attempt, end }),
+      ),
+  };
+  const events: JobEvent[] = [];
+  const heard = new Events();
+  heard.on(JOB_EVENTS, (event) => events.push(event));
+  const slots = new Slots(heard, {
+    logger: () => ({ log() {}, warn() {}, error() {}, debug() {} }),
+    enqueue: () => Promise.reject(new Error("not here")),
+    moved: () => {},
+    dueAgain: () => {},
+    warn: () => {},
+  });
+  const settles: { attempt: Attempt; settlement: Settlement }[] = [];
+  const settler = {
+    add: (attempt: Attempt, settlement: Settlement) => settles.push({ attempt, settlement }),
+  };
+  const held = new Held(20);
+  slots.begin(settler as unknown as Settler, { held, ms: 30_000 } as Lease);
+  const queue = new QueueWorker(
+    { name: "default", id: 1, concurrency: 10, prefetch: 10 },
+    new Map([["work", new HandlerSlots(handler)]]),
+  );
+  queue.serve([{ queueId: 1, lane: 0, kind: "work", priority: 0 }], 1);
+  const take = (claim: Partial<Claim>) => {
+    slots.take(
+      queue,
+      {
+        id: "7",
+        queueId: 1,
+        lane: 0,
+        attempt: 1,
+        worker: 1,
+        failures: 0,
+        crashes: 0,
+        attempts: null,
+        timeoutMs: null,
+        runAt: "2026-01-01 00:00:00+00",
+        payload: "{}",
+        rescued: false,
+        ...claim,
+      },
+      monotonic(),
+    );
+    slots.fill(queue);
+  };
+  return { slots, take, bodies, settles, events, queue };
+}
+
+const ran = (bodies: { attempt: number }[]) => bodies.map(({ attempt }) => attempt);
+
+describe("Slots, given a job that it holds already", () => {
+  it("goes on under the new fence when the database has forgotten its claim", async () => {
+    const { slots, take, bodies, settles } = open();
+    take({ attempt: 3, worker: 1 });
+    await until(() => bodies.length === 1);
+    take({ attempt: 3, worker: 2 });
+    expect(slots.held).toBe(1);
+    bodies[0]!.end("done");
+    await until(() => settles.length === 1);
+    expect(settles[0]!.attempt.claim).toMatchObject({ attempt: 3, worker: 2 });
+    expect(ran(bodies)).toEqual([3]);
+    expect(slots.lostCount).toBe(0);
+  });
+
+  it("goes on when it has taken over its own expired lease", async () => {
+    const { slots, take, bodies } = open();
+    take({ attempt: 1 });
+    await until(() => bodies.length === 1);
+    take({ attempt: 2, rescued: true, crashes: 1 });
+    expect(slots.held).toBe(1);
+    expect(bodies[0]!.job.signal.aborted).toBe(false);
+    expect(slots.lostCount).toBe(0);
+  });
+
+  it.each([
+    { attempt: 2, rescued: false, what: "somebody had it in between and put it back" },
+    { attempt: 3, rescued: true, what: "somebody had it in between and died" },
+  ])("runs it anew, and tells the old body, when $what", async ({ attempt, rescued }) => {
+    const { slots, take, bodies, settles } = open();
+    take({ attempt: 1 });
+    await until(() => bodies.length === 1);
+    take({ attempt, rescued, worker: 2 });
+    await until(() => bodies.length === 2);
+    expect(bodies[0]!.job.signal.reason).toMatchObject({ name: "LeaseLostError" });
+    expect(bodies[1]!.job.signal.aborted).toBe(false);
+    expect(slots.lostCount).toBe(1);
+    bodies[0]!.end("old");
+    bodies[1]!.end("new");
+    await until(() => settles.length > 0);
+    expect(settles.map((one) => one.settlement)).toEqual([{ verb: "succeed", result: "new" }]);
+  });
+
+  it("runs it anew when the answer to its own settle comes after the next claim", async () => {
+    const { slots, take, bodies, settles, events, queue } = open();
+    take({ attempt: 1 });
+    await until(() => bodies.length === 1);
+    bodies[0]!.end(Promise.reject(new Error("once")));
+    await until(() => settles.length === 1);
+    // Put back, committed, claimed again; only then is the first answer read.
+    take({ attempt: 2, failures: 1 });
+    await until(() => bodies.length === 2);
+    slots.settled(settles[0]!.attempt, settles[0]!.settlement);
+    expect(slots.held).toBe(1);
+    bodies[1]!.end("done");
+    await until(() => settles.length === 2);
+    expect(settles[1]).toMatchObject({ attempt: { attempt: 2 }, settlement: { verb: "succeed" } });
+    slots.settled(settles[1]!.attempt, settles[1]!.settlement);
+    expect(slots.held).toBe(0);
+    expect([queue.held, queue.running, queue.waiting]).toEqual([0, 0, 0]);
+    expect(events.map(({ event }) => event)).toEqual([
+      "started",
+      "started",
+      "retried",
+      "succeeded",
+    ]);
+    expect(slots.lostCount).toBe(0);
+  });
+});
