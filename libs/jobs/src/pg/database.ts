@@ -36,7 +36,10 @@ export class Database {
     readonly listenConfig: pg.ClientConfig = config,
   ) {}
 
-  open(purpose: Purpose, hooks: Pick<SessionOptions, "onConnect" | "onLost"> = {}): Session {
+  open(
+    purpose: Purpose,
+    hooks: Pick<SessionOptions, "onConnect" | "onLost" | "slowAfter"> = {},
+  ): Session {
     if (this.#sessions.size >= this.connections) {
       throw new Error(
         `no connection left for "${purpose}": ${this.connections} are in use, which is the limit`,

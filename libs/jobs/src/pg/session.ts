@@ -30,6 +30,8 @@ export interface SessionOptions {
   settings?: Record<string, string | number>;
   /** A statement that has no answer after so many ms costs the connection: half-open TCP says nothing. */
   replyTimeout?: number;
+  /** An answer that takes so many ms is as good as a new connection: until then nobody knows what happened. */
+  slowAfter?: number;
   onConnect?: () => void;
   onLost?: (error: unknown) => void;
 }
@@ -52,7 +54,7 @@ export class Session implements Runner {
   #connecting: Promise<pg.Client> | undefined;
   #tail: Promise<unknown> = Promise.resolve();
   #closed = false;
-  #connectedSince: number | undefined;
+  #worksSince: number | undefined;
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -64,9 +66,9 @@ export class Session implements Runner {
     return this.#client !== undefined;
   }
 
-  /** For how many ms the present connection has worked; 0 without one. */
-  get connectedFor(): number {
-    return this.#connectedSince === undefined ? 0 : performance.now() - this.#connectedSince;
+  /** For how many ms the present connection has worked, without an answer that was slow; 0 without one. */
+  get worksFor(): number {
+    return this.#worksSince === undefined ? 0 : performance.now() - this.#worksSince;
   }
 
   /** Rows as raw text. Rejects with PostgreSQL's error, or with {@link ConnectionLostError}. */
@@ -153,7 +155,7 @@ export class Session implements Runner {
       throw new ConnectionLostError(false, new Error("the session is closed"));
     }
     this.#client = client;
-    this.#connectedSince = performance.now();
+    this.#worksSince = performance.now();
     this.#options.onConnect?.();
     return client;
   }
@@ -161,6 +163,8 @@ export class Session implements Runner {
   async #send(client: pg.Client, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
     if (this.#client !== client)
       throw new ConnectionLostError(false, new Error("the connection was lost before"));
+    const { slowAfter = Number.POSITIVE_INFINITY } = this.#options;
+    const sentAt = performance.now();
     let overdue: Error | undefined;
     const timer = setTimeout(() => {
       overdue = new Error(`no answer within ${this.#replyTimeout} ms`);
@@ -182,6 +186,8 @@ export class Session implements Runner {
       throw new ConnectionLostError(true, overdue ?? error, backendOf(client));
     } finally {
       clearTimeout(timer);
+      const now = performance.now();
+      if (this.#client === client && now - sentAt > slowAfter) this.#worksSince = now;
     }
   }
 
@@ -195,7 +201,7 @@ export class Session implements Runner {
   #drop(client: pg.Client | undefined): void {
     if (this.#client !== client) return;
     this.#client = undefined;
-    this.#connectedSince = undefined;
+    this.#worksSince = undefined;
   }
 }
 

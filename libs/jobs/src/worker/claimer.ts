@@ -40,7 +40,7 @@ export class Claimer {
   }
 
   get mayTakeOver(): boolean {
-    return this.ports.session.connectedFor >= TAKE_OVER_AFTER_MS;
+    return this.ports.session.worksFor >= TAKE_OVER_AFTER_MS;
   }
 
   /** The connection was lost, and with it the id. */
@@ -77,13 +77,20 @@ export class Claimer {
     try {
       const worker = await this.#identity();
       const since = monotonic();
-      const claims = await claim(session, {
-        ...ask,
-        queueId: queue.settings.id,
-        version: queue.version,
-        leaseMs,
-        worker,
-        takeOver: this.mayTakeOver,
+      const claims = await session.exclusive(async (run) => {
+        // It may have waited behind a statement that was slow, or whose connection was lost.
+        if (this.#id !== worker) throw new Error("the connection for claims was lost");
+        return await claim(
+          { run },
+          {
+            ...ask,
+            queueId: queue.settings.id,
+            version: queue.version,
+            leaseMs,
+            worker,
+            takeOver: this.mayTakeOver,
+          },
+        );
       });
       outage.over();
       queue.learn(ask, claims, monotonic() - since, monotonic());

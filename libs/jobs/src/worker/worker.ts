@@ -78,7 +78,10 @@ export class Worker {
     this.#outage = new Outage(
       (message, params) => this.state !== "draining" && ports.log("warn", message, params),
     );
-    this.#claims = database.open("claim", { onLost: () => this.#claimer.forgetId() });
+    this.#claims = database.open("claim", {
+      onLost: () => this.#claimer.forgetId(),
+      slowAfter: settings.leaseMs / 3,
+    });
     this.#settles = database.open("settle");
     this.#slots = new Slots(ports.events, {
       logger: (attempt) => ports.logger(attempt),
