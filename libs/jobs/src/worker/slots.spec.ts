@@ -39,6 +39,7 @@ function open() {
     enqueue: () => Promise.reject(new Error("not here")),
     moved: () => {},
     dueAgain: () => {},
+    handedBack: () => {},
     warn: () => {},
   });
   const settles: { attempt: Attempt; settlement: Settlement }[] = [];
@@ -52,7 +53,7 @@ function open() {
     new Map([["work", new HandlerSlots(handler)]]),
   );
   queue.serve([{ queueId: 1, lane: 0, kind: "work", priority: 0 }], 1);
-  const take = (claim: Partial<Claim>) => {
+  const take = (claim: Partial<Claim>, since = monotonic()) => {
     slots.take(
       queue,
       {
@@ -70,7 +71,7 @@ function open() {
         rescued: false,
         ...claim,
       },
-      monotonic(),
+      since,
     );
     slots.fill(queue);
   };
@@ -145,5 +146,27 @@ describe("Slots, given a job that it holds already", () => {
       "succeeded",
     ]);
     expect(slots.lostCount).toBe(0);
+  });
+});
+
+describe("Slots, cut off for longer than the lease", () => {
+  it("gives back what has not started: it may still be ours", () => {
+    const { slots, take, bodies, settles, queue } = open();
+    take({}, monotonic() - 30_001);
+    expect(bodies).toEqual([]);
+    expect(settles.map((one) => one.settlement)).toEqual([
+      { verb: "hand-back", started: false, quarantine: false },
+    ]);
+    expect(slots.lostCount).toBe(0);
+    slots.settled(settles[0]!.attempt, settles[0]!.settlement);
+    expect([slots.held, queue.held, queue.running, queue.waiting]).toEqual([0, 0, 0, 0]);
+  });
+
+  it("and is told when it is not", () => {
+    const { slots, take, settles, queue } = open();
+    take({}, monotonic() - 30_001);
+    slots.lost(settles[0]!.attempt);
+    expect(slots.lostCount).toBe(1);
+    expect([slots.held, queue.held, queue.running, queue.waiting]).toEqual([0, 0, 0, 0]);
   });
 });

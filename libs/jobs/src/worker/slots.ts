@@ -194,9 +194,10 @@ export class Slots implements SettleListener {
   #start(queue: QueueWorker, attempt: Attempt): void {
     const now = monotonic();
     if (now - this.#lease.held.renewedAt(attempt.slot) > this.#lease.ms) {
-      // Frozen or cut off for longer than the lease: somebody else may have it by now.
+      // Frozen or cut off for longer than the lease: somebody else may have it by now. If not, it is given back:
+      // left to its expired lease it would count as a crash, though it has never run.
       queue.ended(attempt);
-      return this.lost(attempt);
+      return this.#end(attempt, { verb: "hand-back", started: false, quarantine: false });
     }
     attempt.phase = "running";
     attempt.startedAt = now;
