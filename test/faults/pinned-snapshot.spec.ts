@@ -1,0 +1,76 @@
+import type { PoolClient } from "pg";
+import { Bench } from "../support/harness.js";
+import { violations } from "../support/invariants.js";
+import { until } from "../support/until.js";
+import { Ledger, WorkerProcess } from "../support/worker-process.js";
+
+const JOBS = 50_000;
+const MIN_RATIO = 0.6;
+
+describe("a snapshot that is held open", () => {
+  let bench: Bench;
+  let ledger: Ledger;
+  let worker: WorkerProcess | undefined;
+  let holder: PoolClient;
+
+  beforeAll(async () => {
+    bench = await Bench.open();
+    ledger = new Ledger();
+    holder = await bench.client();
+  });
+  afterAll(async () => {
+    await holder.query("rollback");
+    holder.release();
+    await worker?.end();
+    await bench.close();
+    ledger.remove();
+  });
+
+  it(`does not slow down the draining of ${JOBS} jobs`, async () => {
+    const jobs = await bench.producer();
+    // The rows of finished jobs cannot be removed as long as this sees them.
+    await holder.query("begin isolation level repeatable read");
+    await holder.query(`select count(*) from ${bench.schema}.job`);
+    for (let sent = 0; sent < JOBS; sent += 5_000)
+      await jobs.enqueueMany(
+        "noop",
+        Array.from({ length: 5_000 }, () => ({})),
+      );
+    worker = WorkerProcess.start({
+      url: bench.url,
+      schema: bench.schema,
+      ledger,
+      queues: { default: { concurrency: 200, prefetch: 200 } },
+      lease: "30s",
+      poll: "2s",
+    });
+    /** When so many have succeeded, by the worker's own count. */
+    const reaches = async (count: number) => {
+      await until(async () => (await worker!.report()).counts.succeeded >= count, {
+        timeout: 60_000,
+        every: 5,
+        what: `${count} jobs have succeeded`,
+      });
+      return { at: performance.now(), count: (await worker!.report()).counts.succeeded };
+    };
+    // Its start, and the first plans and compilations, belong to no half.
+    const begin = await reaches(JOBS / 10);
+    const middle = await reaches(JOBS * 0.55);
+    const end = await reaches(JOBS);
+    const rate = (from: typeof begin, to: typeof begin) =>
+      (to.count - from.count) / (to.at - from.at);
+    const ratio = rate(middle, end) / rate(begin, middle);
+    expect(ratio).toBeGreaterThan(MIN_RATIO);
+    expect(await bench.states()).toEqual({ succeeded: JOBS });
+    // Without dead rows it would be no test of this.
+    const dead = async () => {
+      const [row] = await bench.sql<{ n: number }>(
+        "select n_dead_tup::int as n from pg_stat_user_tables where relid = 'jobs.job'::regclass",
+      );
+      return row!.n > JOBS / 2;
+    };
+    await until(dead, { timeout: 15_000, every: 100, what: "its rows are dead and still there" });
+    expect(await violations(bench, {})).toEqual([]);
+    expect(await worker.end()).toBe(0);
+  }, 120_000);
+});
