@@ -27,10 +27,11 @@ export class Bench {
   readonly #pool: pg.Pool;
   readonly #apps: INestApplicationContext[] = [];
   readonly #proxies: TcpProxy[] = [];
-  readonly #database = new Database({ connectionString: this.url }, this.schema, 40);
+  readonly #database: Database;
 
   private constructor(readonly url: string) {
     this.#pool = new pg.Pool({ connectionString: url, max: 4 });
+    this.#database = new Database({ connectionString: url }, this.schema, 40);
     // A spec may restart its server: an idle connection that is gone is replaced by the next query.
     this.#pool.on("error", () => {});
   }
