@@ -14,10 +14,13 @@ const PASSING = new Set([
 const AWAY = /^(ECONN\w+|ETIMEDOUT|ENOTFOUND|EPIPE|EAI_AGAIN|EHOSTUNREACH|08\w{3}|57P0\d|53300)$/;
 const AWAY_WITHOUT_CODE = /^(Connection terminated|timeout exceeded when trying to connect)/i;
 
+const QUIET_MS = 10_000;
+
 /** A database that is away is nobody's bug: 503 with a code, not 500. All else is Nest's to answer. */
 @Catch()
 export class UnavailableFilter extends BaseExceptionFilter {
   readonly #logger = new Logger(UnavailableFilter.name);
+  #quietUntil = 0;
 
   override catch(error: unknown, host: ArgumentsHost): void {
     const code = codeOf(error);
@@ -27,13 +30,19 @@ export class UnavailableFilter extends BaseExceptionFilter {
       super.catch(error, host);
       return;
     }
-    const { message } = error as Error;
-    this.#logger.warn("Answered 503", { code, reason: message });
+    this.#tell(code, error as Error);
     const problem = { type: "about:blank", title: "Service Unavailable", status: 503, code };
     response
       .status(503)
       .set({ "content-type": "application/problem+json", "retry-after": "5" })
       .send(JSON.stringify({ ...problem, detail: "The database is away; try again later." }));
+  }
+
+  /** One line for all requests of a while. */
+  #tell(code: string, { message }: { message?: string }): void {
+    if (performance.now() < this.#quietUntil) return;
+    this.#quietUntil = performance.now() + QUIET_MS;
+    this.#logger.warn("Requests are answered 503", { code, reason: message });
   }
 }
 

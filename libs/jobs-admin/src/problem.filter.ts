@@ -39,13 +39,8 @@ export class ProblemFilter implements ExceptionFilter {
       return;
     }
     const answer = problemOf(error);
-    if (answer.status >= 500) {
-      const unforeseen = answer.code === "INTERNAL";
-      this.#logger.error("Request failed", {
-        code: answer.code,
-        error: unforeseen ? error : undefined,
-      });
-    }
+    if (answer.code === "INTERNAL") this.#logger.error("Request failed", error);
+    else if (answer.status >= 500) this.#logger.warn("Request failed", { code: answer.code });
     httpAdapter.setHeader(response, "content-type", "application/problem+json");
     if (answer.status === 503) httpAdapter.setHeader(response, "retry-after", "5");
     httpAdapter.reply(response, answer, answer.status);
