@@ -50,8 +50,12 @@ export class ProblemFilter implements ExceptionFilter {
 function problemOf(error: unknown): Problem {
   if (error instanceof ProblemException)
     return problem(error.getStatus(), error.code, error.message, error.more);
-  if (error instanceof JobsError && STATUS[error.code])
-    return problem(STATUS[error.code]!, error.code, error.message);
+  if (error instanceof JobsError && STATUS[error.code]) {
+    // its message is for those who enqueue
+    const away = "The database does not answer; repeat the request later.";
+    const detail = error.code === "DATABASE_UNAVAILABLE" ? away : error.message;
+    return problem(STATUS[error.code]!, error.code, detail);
+  }
   if (error instanceof HttpException) {
     const status = error.getStatus();
     return problem(status, codeOf(status), status < 500 ? error.message : "The request failed.");
