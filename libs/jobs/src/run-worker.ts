@@ -1,5 +1,6 @@
 import { type INestApplicationContext, Logger, type Type } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
+import { JobsError } from "./job/errors.js";
 import { JobsWorkerModule } from "./jobs-worker.module.js";
 import { type HealthOptions, type HealthServer, serveHealth } from "./worker-health.js";
 
@@ -75,7 +76,9 @@ async function boot(
     };
   } catch (error) {
     // What failed in Nest's own boot, Nest has told.
-    logger.error("The worker cannot start", ...(app ? [error] : []));
+    if (error instanceof JobsError && app)
+      logger.error(`The worker cannot start: ${error.message}`); // its message, not our stack
+    else logger.error("The worker cannot start", ...(app ? [error] : []));
     // Without its port it must not go on, but it may have claimed jobs already: they are not dropped.
     await app?.close();
     process.exit(EXIT.bootFailed);
