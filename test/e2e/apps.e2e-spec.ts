@@ -198,5 +198,5 @@ describe("a database of somebody else", () => {
       { schema: "samples", name: "migration" },
       { schema: "samples", name: "reminder" },
     ]);
-  });
+  }, 60_000);
 });
