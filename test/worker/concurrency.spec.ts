@@ -129,12 +129,12 @@ describe("concurrency", () => {
   it.failing("a full handler with jobs of many priorities blocks nobody either", async () => {
     const gate = new Gate();
     let ran = 0;
-    const app = await bench.worker(
+    const jobs = await bench.producer();
+    for (const priority of [1, 2, 3, 4, 5]) await jobs.enqueue(narrow, {}, { priority });
+    await bench.worker(
       [handler(narrow, () => gate.opened, { concurrency: 1 }), handler(other, () => void ran++)],
       { queues: { default: { concurrency: 2, prefetch: 2 } }, grace: 1 },
     );
-    const jobs = app.get(JobQueue);
-    for (const priority of [1, 2, 3, 4, 5]) await jobs.enqueue(narrow, {}, { priority });
     await until(async () => (await held()) >= 2, { what: "some to be claimed" });
     await jobs.enqueueMany(other, payloads(5));
     try {
