@@ -23,6 +23,8 @@ const TICK_MS = 1_000;
 export class Lease {
   readonly held: Held;
   readonly #thread: Thread;
+  /** Also when it has died before. */
+  readonly #gone: Promise<void>;
   readonly #ticker: NodeJS.Timeout;
   #stopped = false;
 
@@ -51,6 +53,7 @@ export class Lease {
       resourceLimits: { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4 },
     });
     this.#thread.unref();
+    this.#gone = new Promise((resolve) => this.#thread.once("exit", () => resolve()));
     this.#thread.on("message", (message: ThreadMessage) => {
       message.lost?.forEach(onLost);
       if (message.trouble !== undefined) onTrouble(message.trouble);
@@ -66,15 +69,19 @@ export class Lease {
     if (this.#stopped) return;
     this.#stopped = true;
     clearInterval(this.#ticker);
-    const gone = new Promise<void>((resolve) => this.#thread.once("exit", () => resolve()));
     this.#thread.postMessage({ stop: true });
     const late = setTimeout(() => void this.#thread.terminate(), 1_000);
-    await gone;
+    await this.#gone;
     clearTimeout(late);
   }
 
+  /** A failure goes to the thread, which tries again: here nobody would catch it. */
   async #answerPassword(password: () => string | Promise<string>): Promise<void> {
-    this.#thread.postMessage({ password: await password() });
+    try {
+      this.#thread.postMessage({ password: await password() });
+    } catch (error) {
+      this.#thread.postMessage({ noPassword: (error as Error | null)?.message ?? String(error) });
+    }
   }
 }
 

@@ -123,11 +123,12 @@ async function connect() {
 }
 
 function askPassword() {
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const hear = (message) => {
-      if (!("password" in message)) return;
+      if (!("password" in message) && !("noPassword" in message)) return;
       parentPort.off("message", hear);
-      resolve(message.password);
+      if ("password" in message) resolve(message.password);
+      else reject(new Error(`no password: ${message.noPassword}`));
     };
     parentPort.on("message", hear);
     parentPort.postMessage({ needPassword: true });
