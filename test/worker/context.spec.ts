@@ -1,9 +1,17 @@
 import { jest } from "@jest/globals";
 import { Logger } from "@nestjs/common";
-import { JobInspector, JobQueue, type JobContext, defineJob, fixed } from "nestjs-pg-jobs";
+import {
+  JobInspector,
+  JobQueue,
+  type JobContext,
+  LeaseLostError,
+  defineJob,
+  fixed,
+} from "nestjs-pg-jobs";
 import { z } from "zod";
 import { Bench } from "../support/harness.js";
-import { handler, reached } from "../support/handlers.js";
+import { handler, reached, row } from "../support/handlers.js";
+import { until } from "../support/until.js";
 
 const SECRET = "hunter2";
 type Fields = Pick<
@@ -28,6 +36,7 @@ const oddly = (): never => {
   throw Object.assign(new Error("the schema itself throws"), { message: null });
 };
 const Parent = defineJob<{ keys: (string | null)[] }>("parent");
+const Stolen = defineJob("stolen");
 const Child = defineJob<{ n: number }>("child");
 
 describe("what handlers are given", () => {
@@ -37,6 +46,7 @@ describe("what handlers are given", () => {
   const seen: Fields[] = [];
   const lines: unknown[][] = [];
   const visits: unknown[] = [];
+  const refusals: unknown[] = [];
 
   beforeAll(async () => {
     bench = await Bench.open();
@@ -55,6 +65,14 @@ describe("what handlers are given", () => {
         }),
         handler(Visit, (visit) => void visits.push(visit)),
         handler(Odd, () => visits.push("never")),
+        handler(Stolen, async (_payload, job) => {
+          // As if its lease had run out, and another worker had taken it over.
+          const [, number] = job.id.split("-");
+          await bench.sql("update jobs.job set attempt = attempt + 1 where id = $1", [number]);
+          refusals.push(await job.enqueue(Child, { n: 99 }).catch((error: unknown) => error));
+          refusals.push(job.signal.reason);
+          return "late";
+        }),
         handler(Parent, async ({ keys }, job) => {
           const answers = [];
           for (const [n, key] of keys.entries())
@@ -139,5 +157,15 @@ describe("what handlers are given", () => {
     expect(new Set(answers.map((answer) => answer.id)).size).toBe(3);
     expect(await jobs.get(answers[0]!.id)).toMatchObject({ payload: { n: 0 }, key: "a" });
     expect(await jobs.get(answers[3]!.id)).toMatchObject({ payload: { n: 3 }, state: "queued" });
+  });
+
+  it("an attempt in other hands can enqueue nothing, is told to stop, and writes nothing", async () => {
+    const { id } = await jobs.enqueue(Stolen);
+    await until(() => refusals.length === 2, { what: "it is refused" });
+    for (const refusal of refusals) expect(refusal).toBeInstanceOf(LeaseLostError);
+    expect(refusals[0]).toMatchObject({ id, attempt: 1 });
+    const children = "select 1 from jobs.job_status where payload = '{\"n\": 99}'";
+    expect(await bench.sql(children)).toEqual([]);
+    expect(await row(bench, id)).toMatchObject({ state: "running", attempt: 2, result: null });
   });
 });
