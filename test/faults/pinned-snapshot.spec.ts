@@ -40,7 +40,8 @@ describe("a snapshot that is held open", () => {
       url: bench.url,
       schema: bench.schema,
       ledger,
-      queues: { default: { concurrency: 200, prefetch: 200 } },
+      // Small batches: each claim would walk what the ones before it have left behind.
+      queues: { default: { concurrency: 50, prefetch: 50 } },
       lease: "30s",
       poll: "2s",
     });

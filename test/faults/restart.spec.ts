@@ -228,6 +228,13 @@ describe("a database that goes away under load", () => {
     ).toEqual([]);
   }, 60_000);
 
+  it("and only what somebody else has started is lost", () => {
+    const starts = ledger.startsById();
+    for (const worker of workers)
+      for (const { id } of worker.heard("lost"))
+        expect([id, starts.get(id)! > 1]).toEqual([id, true]);
+  });
+
   it("and the processes are the same ones, and drain", async () => {
     expect(await Promise.all(workers.map((worker) => worker.end()))).toEqual([0, 0]);
     for (const { output } of workers) expect(output).not.toMatch(/unhandled|uncaught/i);
