@@ -9,55 +9,78 @@ const LEASE_MS = 2_000;
 /** After it is over, so long until a worker works again. */
 const RESUMES_MS = 15_000;
 
+/** Two workers of a schema of their own, behind a network that can go away. */
+class Scene {
+  private constructor(
+    readonly bench: Bench,
+    readonly log: TransitionLog,
+    readonly jobs: JobQueue,
+    readonly proxy: TcpProxy,
+    readonly ledger: Ledger,
+    readonly workers: [WorkerProcess, WorkerProcess],
+  ) {}
+
+  static async open(cut: "one" | "both", prefetch: number): Promise<Scene> {
+    const bench = await Bench.open();
+    const log = await TransitionLog.install(bench);
+    const ledger = new Ledger();
+    const proxy = await TcpProxy.start(bench.url);
+    const start = (url: string) =>
+      WorkerProcess.start({
+        url,
+        schema: bench.schema,
+        ledger,
+        queues: { default: { concurrency: 20, prefetch } },
+        lease: `${LEASE_MS}ms`,
+      });
+    const behind = proxy.url(bench.url);
+    const workers = [start(behind), start(cut === "both" ? behind : bench.url)] as const;
+    const scene = new Scene(bench, log, await bench.producer(), proxy, ledger, [...workers]);
+    await Promise.all(workers.map((worker) => worker.seasoned()));
+    return scene;
+  }
+
+  /** Jobs that wait at their gates. */
+  async gates(count: number): Promise<string[]> {
+    const payloads = Array.from({ length: count }, () => ({ do: "gate" }));
+    return (await this.jobs.enqueueMany("task", payloads)).map(({ id }) => id);
+  }
+
+  /** What is wrong in the end, and how the two have drained. */
+  async end(acknowledged: readonly string[]) {
+    const { bench, log, ledger, workers } = this;
+    const wrong = await violations(bench, { log, ledger, acknowledged });
+    return { wrong, exits: await Promise.all(workers.map((worker) => worker.end())) };
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.workers.map((worker) => worker.end()));
+    await this.proxy.close();
+    await this.log.remove();
+    await this.bench.close();
+    this.ledger.remove();
+  }
+}
+
+const passed = async (since: number, ms: number) =>
+  await until(() => performance.now() - since >= ms, { timeout: ms + 5_000, what: "it lasts" });
+
 describe("a network that is gone for longer than the lease", () => {
-  let bench: Bench;
-  let log: TransitionLog;
-  let ledger: Ledger;
-  let jobs: JobQueue;
-  let proxy: TcpProxy;
-  let workers: WorkerProcess[] = [];
-
-  beforeEach(async () => {
-    bench = await Bench.open();
-    log = await TransitionLog.install(bench);
-    ledger = new Ledger();
-    jobs = await bench.producer();
-    proxy = await TcpProxy.start(bench.url);
-  });
-  afterEach(async () => {
-    await Promise.all(workers.map((worker) => worker.end()));
-    await proxy.close();
-    await log.remove();
-    await bench.close();
-    ledger.remove();
-  });
-
-  const start = (url: string, prefetch = 0) =>
-    WorkerProcess.start({
-      url,
-      schema: bench.schema,
-      ledger,
-      queues: { default: { concurrency: 20, prefetch } },
-      lease: `${LEASE_MS}ms`,
-    });
-  const gate = async (count: number) =>
-    (
-      await jobs.enqueueMany(
-        "task",
-        Array.from({ length: count }, () => ({ do: "gate" })),
-      )
-    ).map(({ id }) => id);
-  const passed = async (since: number, ms: number) =>
-    await until(() => performance.now() - since >= ms, { timeout: ms + 5_000, what: "it lasts" });
+  let one: Scene;
+  let both: Scene;
+  beforeAll(async () => {
+    [one, both] = await Promise.all([Scene.open("one", 0), Scene.open("both", 10)]);
+  }, 60_000);
+  afterAll(async () => {
+    await one.close();
+    await both.close();
+  }, 30_000);
 
   it("for one of two: the other takes over, and the one goes on afterwards", async () => {
-    const [cut, other] = (workers = [start(proxy.url(bench.url)), start(bench.url)]) as [
-      WorkerProcess,
-      WorkerProcess,
-    ];
-    await Promise.all(workers.map((worker) => worker.seasoned()));
+    const { bench, jobs, proxy } = one;
+    const [cut, other] = one.workers;
     other.stop(); // so that it claims none of them
-    const ids = await gate(4);
+    const ids = await one.gates(4);
     await Promise.all(ids.map((id) => cut.atGate(id)));
     proxy.setMode("blackhole");
     const since = performance.now();
@@ -85,22 +108,20 @@ describe("a network that is gone for longer than the lease", () => {
 
     // Only the one that was cut off can take these.
     other.stop();
-    const more = await gate(2);
+    const more = await one.gates(2);
     await Promise.all(more.map((id) => cut.atGate(id, 1, RESUMES_MS)));
     expect(performance.now() - over).toBeLessThan(RESUMES_MS);
     for (const id of more) cut.tell(id, "return");
     for (const id of more)
       await until(async () => (await bench.state(id)) === "succeeded", { what: "it succeeds" });
     other.cont();
-    expect(await violations(bench, { log, ledger, acknowledged: [...ids, ...more] })).toEqual([]);
-    expect(await Promise.all(workers.map((worker) => worker.end()))).toEqual([0, 0]);
+    expect(await one.end([...ids, ...more])).toEqual({ wrong: [], exits: [0, 0] });
   }, 60_000);
 
   it("for both: what ran through it is settled as if nothing had been", async () => {
-    workers = [1, 2].map(() => start(proxy.url(bench.url), 10));
-    await Promise.all(workers.map((worker) => worker.seasoned()));
+    const { bench, jobs, proxy, ledger, workers } = both;
     // 20 run in each, and 10 wait for their slots.
-    const ids = await gate(60);
+    const ids = await both.gates(60);
     await until(() => ledger.starts().length === 40, { what: "all slots are taken" });
     const holders = new Map(
       ledger.starts().map(({ id, pid }) => [id, workers.find((worker) => worker.pid === pid)!]),
@@ -130,7 +151,6 @@ describe("a network that is gone for longer than the lease", () => {
       expect(worker.heard("rescued")).toEqual([]);
       expect((await worker.report()).lost).toBe(0);
     }
-    expect(await violations(bench, { log, ledger, acknowledged: [...ids, late!.id] })).toEqual([]);
-    expect(await Promise.all(workers.map((worker) => worker.end()))).toEqual([0, 0]);
+    expect(await both.end([...ids, late!.id])).toEqual({ wrong: [], exits: [0, 0] });
   }, 60_000);
 });
