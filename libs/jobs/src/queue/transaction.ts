@@ -30,9 +30,17 @@ function refuseWhatIsNone(tx: TransactionLike): void {
         ? "a pool, whose queries go to any connection"
         : "createQueryRunner" in tx
           ? "a DataSource, whose queries go to any connection"
-          : undefined;
+          : isManagerOfNone(tx)
+            ? "an EntityManager outside a transaction, whose queries go to any connection"
+            : undefined;
   if (found) throw new OptionsError("jobs.in(tx)", [`tx: expected ${expected}; found ${found}`]);
 }
+
+/** `dataSource.manager`: only those that a transaction made have a QueryRunner. */
+const isManagerOfNone = (tx: TransactionLike): boolean =>
+  "createQueryBuilder" in tx &&
+  "getRepository" in tx &&
+  (tx as { queryRunner?: unknown }).queryRunner === undefined;
 
 interface TypeOrmRunner {
   connection?: { subscribers?: object[] };

@@ -1,0 +1,181 @@
+import { type JobQueue, OptionsError, type TransactionLike } from "nestjs-pg-jobs";
+import pg from "pg";
+import { DataSource } from "typeorm";
+import { Bench } from "../support/harness.js";
+import { Hands } from "../support/hands.js";
+
+// A job that is enqueued in the caller's transaction exists if and only if that commits.
+
+let bench: Bench;
+let jobs: JobQueue;
+let hands: Hands;
+let dataSource: DataSource;
+beforeAll(async () => {
+  bench = await Bench.open();
+  jobs = await bench.producer();
+  hands = await Hands.open(bench);
+  dataSource = await new DataSource({ type: "postgres", url: bench.url }).initialize();
+});
+afterAll(async () => {
+  await dataSource.destroy();
+  await bench.close();
+});
+beforeEach(async () => void (await bench.sql("truncate jobs.job, jobs.done")));
+
+const ids = async () =>
+  (await bench.sql<{ id: string }>("select id from jobs.job_status order by number")).map(
+    ({ id }) => id,
+  );
+
+class Rollback extends Error {}
+
+type Run = (work: (tx: TransactionLike) => Promise<unknown>) => Promise<unknown>;
+
+async function onClient(client: pg.ClientBase, work: (tx: TransactionLike) => Promise<unknown>) {
+  await client.query("begin");
+  try {
+    await work(client);
+    await client.query("commit");
+  } catch (error) {
+    await client.query("rollback");
+    throw error;
+  }
+}
+
+const CALLERS: Record<string, Run> = {
+  "a TypeORM EntityManager": async (work) => await dataSource.transaction(work),
+  "a TypeORM QueryRunner": async (work) => {
+    const runner = dataSource.createQueryRunner();
+    await runner.startTransaction();
+    try {
+      await work(runner);
+      await runner.commitTransaction();
+    } catch (error) {
+      await runner.rollbackTransaction();
+      throw error;
+    } finally {
+      await runner.release();
+    }
+  },
+  "a pg client": async (work) => {
+    const client = new pg.Client({ connectionString: bench.url });
+    await client.connect();
+    await onClient(client, work).finally(async () => await client.end());
+  },
+  "a pg pool's client": async (work) => {
+    const client = await bench.client();
+    await onClient(client, work).finally(() => client.release());
+  },
+};
+
+describe.each(Object.entries(CALLERS))("in the transaction of %s", (_, within) => {
+  it("a job is there after the commit, and no worker sees it before", async () => {
+    const made: string[] = [];
+    await within(async (tx) => {
+      const one = await jobs.in(tx).enqueue("work", { n: 1 }, { delay: 0 });
+      const many = await jobs
+        .in(tx)
+        .enqueueMany("work", [{ n: 2 }, { payload: { n: 3 }, queue: "other", attempts: 2 }]);
+      made.push(...[one, ...many].map(({ id }) => id));
+      expect(await hands.claim(await hands.worker())).toEqual([]);
+      expect(await ids()).toEqual([]);
+    });
+    expect((await ids()).sort()).toEqual(made.toSorted());
+    const payloads = await Promise.all(made.map(async (id) => (await jobs.get(id))!.payload));
+    expect(payloads).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }]);
+    expect(await jobs.get(made[2]!)).toMatchObject({ queue: "other", attempts: 2 });
+  });
+
+  it("a rollback takes it back", async () => {
+    const call = within(async (tx) => {
+      await jobs.in(tx).enqueue("work", {});
+      await jobs.in(tx).enqueueMany("work", [{}, { payload: {}, key: "k" }]);
+      throw new Rollback();
+    });
+    await expect(call).rejects.toThrow(Rollback);
+    expect(await ids()).toEqual([]);
+  });
+
+  it("a rollback to a savepoint takes back what came after it", async () => {
+    let kept = "";
+    await within(async (tx) => {
+      ({ id: kept } = await jobs.in(tx).enqueue("work", {}));
+      await tx.query("savepoint s");
+      await jobs.in(tx).enqueue("work", {}, { key: "k" });
+      await tx.query("rollback to savepoint s");
+    });
+    expect(await ids()).toEqual([kept]);
+  });
+
+  it("a key holds, inside and outside", async () => {
+    const outside = await jobs.enqueue("work", {}, { key: "it's \"{,}\\" });
+    await within(async (tx) => {
+      const first = await jobs.in(tx).enqueue("work", {}, { key: "inside" });
+      expect(first.deduplicated).toBe(false);
+      expect(await jobs.in(tx).enqueue("work", {}, { key: "inside" })).toEqual({
+        id: first.id,
+        deduplicated: true,
+      });
+      expect(await jobs.in(tx).enqueue("work", {}, { key: "it's \"{,}\\" })).toEqual({
+        id: outside.id,
+        deduplicated: true,
+      });
+    });
+    expect(await ids()).toHaveLength(2);
+  });
+
+  it("a queue and kind that it used first are there after its rollback", async () => {
+    const fresh = { queue: `q-${Math.random()}` };
+    const kind = `k-${Math.random()}`;
+    const call = within(async (tx) => {
+      await jobs.in(tx).enqueue(kind, {}, fresh);
+      throw new Rollback();
+    });
+    await expect(call).rejects.toThrow(Rollback);
+    const { id } = await jobs.enqueue(kind, {}, fresh);
+    const view = "select kind, queue, state from jobs.job_status where id = $1";
+    expect(await bench.sql(view, [id])).toEqual([{ kind, ...fresh, state: "queued" }]);
+  });
+
+  it("a bad payload is refused before anything is sent, so that the transaction goes on", async () => {
+    await within(async (tx) => {
+      await expect(jobs.in(tx).enqueue("work", { n: NaN })).rejects.toMatchObject({
+        code: "PAYLOAD_NOT_JSON",
+      });
+      await expect(jobs.in(tx).enqueueMany("work", [1, 2n])).rejects.toMatchObject({ index: 1 });
+      await jobs.in(tx).enqueue("work", {});
+    });
+    expect(await ids()).toHaveLength(1);
+  });
+});
+
+describe("what is no transaction", () => {
+  it.each<[string, () => unknown]>([
+    ["a pg pool", () => new pg.Pool({ connectionString: bench.url })],
+    ["a DataSource", () => dataSource],
+    ["the DataSource's own manager", () => dataSource.manager],
+    ["nothing", () => undefined],
+    ["null", () => null],
+    ["a connection string", () => bench.url],
+    ["an object", () => ({})],
+    ["an object whose query is no function", () => ({ query: "select 1" })],
+  ])("is refused: %s", (_, make) => {
+    expect(() => jobs.in(make() as TransactionLike)).toThrow(OptionsError);
+    expect(() => jobs.in(make() as TransactionLike)).toThrow(/EntityManager or QueryRunner/);
+  });
+});
+
+describe("two transactions with the same keys", () => {
+  it("in opposite order of queues do not wait for one another", async () => {
+    for (let round = 0; round < 20; round++) {
+      const items = ["one", "two"].map((queue) => ({ payload: {}, queue, key: `${round}` }));
+      const both = [items, items.toReversed()].map(
+        async (list) =>
+          await dataSource.transaction(async (tx) => await jobs.in(tx).enqueueMany("work", list)),
+      );
+      const [forth, back] = await Promise.all(both);
+      expect(back!.toReversed().map(({ id }) => id)).toEqual(forth!.map(({ id }) => id));
+    }
+    expect(await ids()).toHaveLength(40);
+  });
+});
