@@ -50,10 +50,7 @@ interface TypeOrmRunner {
 const waiting = new WeakMap<object, Set<() => void>>();
 const subscribed = new WeakSet<object>();
 
-/**
- * Calls back after the transaction has committed, when it is TypeORM's; answers false when nobody will tell us.
- * A savepoint's release is told in the same way: then the hint comes early, which harms nobody.
- */
+/** Calls back after the transaction has committed, when it is TypeORM's; answers false when nobody will tell us. */
 export function afterCommit(tx: TransactionLike, callback: () => void): boolean {
   const runner = ((tx as { queryRunner?: TypeOrmRunner }).queryRunner ?? tx) as TypeOrmRunner;
   const subscribers = runner.connection?.subscribers;
@@ -61,9 +58,9 @@ export function afterCommit(tx: TransactionLike, callback: () => void): boolean 
   if (!subscribed.has(subscribers)) {
     subscribed.add(subscribers);
     subscribers.push({
-      afterTransactionCommit: ({ queryRunner }: { queryRunner: object }) =>
+      afterTransactionCommit: ({ queryRunner }: { queryRunner: TypeOrmRunner }) =>
         release(queryRunner, true),
-      afterTransactionRollback: ({ queryRunner }: { queryRunner: object }) =>
+      afterTransactionRollback: ({ queryRunner }: { queryRunner: TypeOrmRunner }) =>
         release(queryRunner, false),
     });
   }
@@ -72,7 +69,9 @@ export function afterCommit(tx: TransactionLike, callback: () => void): boolean 
   return true;
 }
 
-function release(runner: object, committed: boolean): void {
+function release(runner: TypeOrmRunner, committed: boolean): void {
+  // Savepoints are told of in the same way; what counts is the transaction around them.
+  if (runner.isTransactionActive) return;
   const callbacks = waiting.get(runner);
   waiting.delete(runner);
   if (committed) for (const callback of callbacks ?? []) callback();

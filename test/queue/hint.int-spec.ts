@@ -1,0 +1,141 @@
+import type { JobQueue } from "nestjs-pg-jobs";
+import type pg from "pg";
+import { DataSource } from "typeorm";
+import { Bench } from "../support/harness.js";
+import { until } from "../support/until.js";
+
+// Workers of other processes hear of a job by NOTIFY: after the commit, never inside the caller's transaction.
+
+let bench: Bench;
+let jobs: JobQueue;
+let dataSource: DataSource;
+let listener: pg.PoolClient;
+const all: { payload: string; at: number }[] = [];
+let queue: string;
+let queueId: string;
+
+beforeAll(async () => {
+  bench = await Bench.open();
+  jobs = await bench.producer();
+  dataSource = await new DataSource({ type: "postgres", url: bench.url }).initialize();
+  listener = await bench.client();
+  await listener.query(`listen "${bench.schema}:wake"`);
+  listener.on("notification", ({ payload = "" }) => all.push({ payload, at: performance.now() }));
+});
+afterAll(async () => {
+  listener.release(true);
+  await dataSource.destroy();
+  await bench.close();
+});
+beforeEach(async () => {
+  queue = `queue-${Math.random()}`;
+  queueId = (await jobs.enqueue("work", {}, { queue, delay: "1h" })).id.split("-")[0]!;
+});
+
+/** When the queue of this test was named. */
+const heard = () => all.filter(({ payload }) => payload === queueId).map(({ at }) => at);
+const word = async (after = 0) =>
+  await until(() => heard().find((at) => at > after), { every: 2, what: "a hint" });
+
+describe("a hint", () => {
+  it("follows an enqueue at once, and names the queue", async () => {
+    await jobs.enqueue("work", {}, { queue });
+    const told = performance.now();
+    expect((await word()) - told).toBeLessThan(100);
+  });
+
+  it("comes once for many calls in a row, and once more after the last", async () => {
+    const calls = Array.from({ length: 300 }, async () => jobs.enqueue("work", {}, { queue }));
+    await Promise.all(calls);
+    await until(() => heard().length >= 2, { what: "the trailing hint" });
+    expect(heard().length).toBeLessThan(8);
+  });
+
+  it("comes when a delayed job is due, not before", async () => {
+    const called = performance.now();
+    await jobs.enqueue("work", {}, { queue, delay: 300 });
+    expect((await word()) - called).toBeGreaterThan(290);
+  });
+
+  it("does not come for a duplicate, nor for a job that is far away", async () => {
+    await jobs.enqueue("work", {}, { queue, key: "k", delay: "1h" });
+    await jobs.enqueue("work", {}, { queue, key: "k" });
+    await jobs.enqueue("work", {}, { queue, delay: "2.1s" });
+    await jobs.enqueue("work", {}, { queue, delay: 200 });
+    await word();
+    expect(heard()).toHaveLength(1);
+  });
+
+  it("follows the commit of a TypeORM transaction, not the call", async () => {
+    let committed = 0;
+    await dataSource.transaction(async (em) => {
+      await jobs.in(em).enqueue("work", {}, { queue });
+      await em.query("select pg_sleep(0.7)");
+      expect(heard()).toEqual([]);
+      committed = performance.now();
+    });
+    expect((await word(committed)) - committed).toBeLessThan(200);
+  });
+
+  it("follows the outer commit when the job was enqueued under a savepoint", async () => {
+    let committed = 0;
+    await dataSource.transaction(async (em) => {
+      await em.transaction(async (inner) => await jobs.in(inner).enqueue("work", {}, { queue }));
+      const failed = em.transaction(async () => {
+        throw new Error("this savepoint only");
+      });
+      await expect(failed).rejects.toThrow("this savepoint only");
+      await em.query("select pg_sleep(0.1)");
+      committed = performance.now();
+    });
+    await word(committed);
+    expect(heard()).toHaveLength(1);
+  });
+
+  it("does not follow a rollback of TypeORM", async () => {
+    const call = dataSource.transaction(async (em) => {
+      await jobs.in(em).enqueue("work", {}, { queue });
+      throw new Error("rollback");
+    });
+    await expect(call).rejects.toThrow("rollback");
+    await jobs.enqueue("work", {}, { queue, delay: 200 });
+    await word();
+    expect(heard()).toHaveLength(1);
+  });
+
+  it("comes soon after the commit of a pg client's transaction", async () => {
+    const client = await bench.client();
+    await client.query("begin");
+    await jobs.in(client).enqueue("work", {}, { queue });
+    await client.query("commit");
+    const committed = performance.now();
+    client.release();
+    expect((await word(committed)) - committed).toBeLessThan(100);
+  });
+
+  it("is never sent inside the caller's transaction", async () => {
+    const client = await bench.client();
+    // Whoever listens hears from which process a word comes.
+    const from: number[] = [];
+    client.on("notification", ({ processId }) => from.push(processId));
+    await client.query(`listen "${bench.schema}:wake"`);
+    const [own] = (await client.query("select pg_backend_pid() as pid")).rows;
+    await client.query("begin");
+    await jobs.in(client).enqueue("work", {}, { queue });
+    await jobs.in(client).enqueueMany("fresh", [{}, {}], { queue: `fresh ${queue}` });
+    await client.query("commit");
+    await word();
+    await until(() => from.length, { what: "the client itself hears of it" });
+    expect(from).not.toContain(own.pid);
+    client.release(true);
+  });
+
+  it("is not sent at all when notify is off", async () => {
+    const silent = await bench.producer({ notify: false });
+    await silent.enqueue("work", {}, { queue });
+    await dataSource.transaction(async (em) => await silent.in(em).enqueue("work", {}, { queue }));
+    await jobs.enqueue("work", {}, { queue, delay: 200 });
+    await word();
+    expect(heard()).toHaveLength(1);
+  });
+});
