@@ -41,7 +41,7 @@ describe("a hint", () => {
   it("follows an enqueue at once, and names the queue", async () => {
     await jobs.enqueue("work", {}, { queue });
     const told = performance.now();
-    expect((await word()) - told).toBeLessThan(100);
+    expect((await word()) - told).toBeLessThan(1_000);
   });
 
   it("comes once for many calls in a row, and once more after the last", async () => {
@@ -74,7 +74,7 @@ describe("a hint", () => {
       expect(heard()).toEqual([]);
       committed = performance.now();
     });
-    expect((await word(committed)) - committed).toBeLessThan(200);
+    expect((await word(committed)) - committed).toBeLessThan(1_000);
   });
 
   it("follows the outer commit when the job was enqueued under a savepoint", async () => {
@@ -110,7 +110,7 @@ describe("a hint", () => {
     await client.query("commit");
     const committed = performance.now();
     client.release();
-    expect((await word(committed)) - committed).toBeLessThan(100);
+    expect((await word(committed)) - committed).toBeLessThan(1_000);
   });
 
   it("is never sent inside the caller's transaction", async () => {

@@ -26,6 +26,7 @@ export class Bench {
   readonly schema = `t_${randomBytes(6).toString("hex")}`;
   readonly #pool: pg.Pool;
   readonly #apps: INestApplicationContext[] = [];
+  readonly #clients = new Set<pg.PoolClient>();
   readonly #proxies: TcpProxy[] = [];
   readonly #database: Database;
 
@@ -73,9 +74,11 @@ export class Bench {
     return { proxy, url: proxy.url(this.url) };
   }
 
-  /** A client of its own, for transactions; release it. */
+  /** A client of its own, for transactions; release it. One that a failed test kept ends with the bench. */
   async client(): Promise<pg.PoolClient> {
-    return await this.#pool.connect();
+    const client = await this.#pool.connect();
+    this.#clients.add(client);
+    return client;
   }
 
   /** The state of a job, by the view. */
@@ -152,8 +155,17 @@ export class Bench {
     await Promise.all(this.#apps.map((app) => app.close()));
     await this.#database.close();
     await Promise.all(this.#proxies.map((proxy) => proxy.close()));
+    for (const client of this.#clients) release(client);
     await this.#pool.query(`drop schema if exists ${this.schema} cascade`);
     await this.#pool.end();
+  }
+}
+
+function release(client: pg.PoolClient): void {
+  try {
+    client.release(true);
+  } catch {
+    // the test has released it
   }
 }
 

@@ -22,7 +22,8 @@ with new as materialized (
 ), inserted as (
   insert into ${jobs}.job (id, queue_id, lane, kind, run_at, attempts, timeout_ms, key, payload)
   select id, $1::integer, lane, kind,
-    coalesce(at, to_timestamp(extract(epoch from now())::float8 + delay / 1000)), attempts, timeout, key, payload
+    coalesce(at, to_timestamp(extract(epoch from now())::float8 + delay / 1000)), attempts, timeout, key,
+    coalesce(payload, 'null') -- a record set reads JSON's null as SQL's
   from new`;
 
 /** Jobs without a key, sent for the first time: nothing can be in their way. */

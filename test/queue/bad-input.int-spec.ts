@@ -1,0 +1,160 @@
+import {
+  type EnqueueOptions,
+  type JobQueue,
+  JobsError,
+  NotJsonError,
+  OptionsError,
+  PayloadInvalidError,
+  PayloadTooLargeError,
+  defineJob,
+} from "nestjs-pg-jobs";
+import { z } from "zod";
+import { Bench } from "../support/harness.js";
+
+// What cannot be a job is refused where it is enqueued, told precisely, and leaves nothing behind.
+
+let bench: Bench;
+let jobs: JobQueue;
+beforeAll(async () => {
+  bench = await Bench.open();
+  jobs = await bench.producer({ payloadLimit: 2_000 });
+  await jobs.enqueue("work", {});
+});
+afterAll(async () => await bench.close());
+beforeEach(async () => void (await bench.sql("truncate jobs.job")));
+afterEach(async () => expect(await bench.states()).toEqual({}));
+
+const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]);
+const sparse: unknown[] = [1];
+sparse[2] = 3;
+const circle: Record<string, unknown> = {};
+circle.self = { circle };
+
+describe("a payload that JSON cannot carry", () => {
+  it.each<[string, unknown]>([
+    ["payload.a[1]", { a: [1, NaN] }],
+    ["payload.n", { n: Infinity }],
+    ["payload.n", { n: -Infinity }],
+    ["payload.n", { n: 1n }],
+    ["payload.at", { at: new Date() }],
+    ["payload.m", { m: new Map([[1, 2]]) }],
+    ["payload.s", { s: new Set([1]) }],
+    ["payload.b", { b: Buffer.from("x") }],
+    ["payload.f", { f: () => 1 }],
+    ["payload.y", { y: Symbol("y") }],
+    ["payload.list[1]", { list: sparse }],
+    ["payload.list[0]", { list: [undefined] }],
+    [`payload${"[0]".repeat(100)}`, deep(101)],
+    ["payload.self", circle],
+    ["payload.text", { text: "a\0b" }],
+    ["payload.text", { text: "\ud800" }],
+    ['payload["\\ud800"]', { "\ud800": 1 }],
+    ["payload", NaN],
+    ["payload", () => 1],
+  ])("is refused at %s, through every door", async (path, payload) => {
+    const client = await bench.client();
+    await client.query("begin");
+    const doors = [
+      jobs.enqueue("work", payload),
+      jobs.enqueueMany("work", [{}, payload]),
+      jobs.in(client).enqueue("work", payload),
+      jobs.in(client).enqueueMany("work", [{}, { payload, priority: 1 }]),
+    ];
+    const errors = await Promise.all(
+      doors.map(async (call) => await call.catch((e: unknown) => e)),
+    );
+    await client.query("commit");
+    client.release();
+    for (const [index, error] of errors.entries()) {
+      expect(error).toBeInstanceOf(NotJsonError);
+      const found = (error as NotJsonError).path;
+      expect(found.startsWith(path) ? path : found).toBe(path);
+      expect((error as NotJsonError).index).toBe(index % 2 ? 1 : undefined);
+    }
+  });
+});
+
+describe("a payload that is too large", () => {
+  it("is refused by its bytes, not by its characters", async () => {
+    const fits = "x".repeat(1_998);
+    await jobs.enqueue("work", fits);
+    await bench.sql("truncate jobs.job");
+    for (const payload of [`${fits}x`, "é".repeat(1_000), "😀".repeat(500), { a: fits }]) {
+      const refused = jobs.enqueue("work", payload);
+      await expect(refused).rejects.toThrow(PayloadTooLargeError);
+      await expect(refused).rejects.toMatchObject({
+        limit: 2_000,
+        bytes: Buffer.byteLength(JSON.stringify(payload)),
+      });
+      await expect(jobs.enqueueMany("work", [1, payload])).rejects.toMatchObject({ index: 1 });
+    }
+  });
+});
+
+describe("a payload that does not fit its schema", () => {
+  it("is refused with the path, and without its value", async () => {
+    const schema = z.object({ user: z.object({ id: z.uuid() }) });
+    const Typed = defineJob("typed", { payload: schema });
+    const refused = jobs.enqueue(Typed, { user: { id: "secret-value" } });
+    await expect(refused).rejects.toThrow(PayloadInvalidError);
+    await expect(refused).rejects.toThrow(/payload\.user\.id/);
+    await expect(refused).rejects.not.toThrow(/secret-value/);
+    await expect(jobs.enqueue(Typed)).rejects.toThrow(PayloadInvalidError);
+  });
+});
+
+describe("an option that is wrong", () => {
+  it.each<[RegExp, unknown]>([
+    [/did you mean priority/, { prioriy: 1 }],
+    [/priority/, { priority: 101 }],
+    [/priority/, { priority: "high" }],
+    [/delay, at/, { delay: 1, at: new Date() }],
+    [/delay/, { delay: "soon" }],
+    [/attempts/, { attempts: 0 }],
+    [/timeout/, { timeout: -1 }],
+    [/queue/, { queue: "" }],
+    [/queue/, { queue: "q".repeat(65) }],
+    [/queue/, { queue: "a\nb" }],
+    [/key/, { key: "" }],
+    [/key/, { key: "a\0" }],
+    [/key/, { key: "k".repeat(513) }],
+    [/an object/, "now"],
+  ])("is told as %s, through every door", async (message, options) => {
+    const client = await bench.client();
+    for (const queue of [jobs, jobs.in(client)]) {
+      const calls = [
+        queue.enqueue("work", {}, options as EnqueueOptions),
+        queue.enqueueMany("work", [{}], options as EnqueueOptions),
+      ];
+      for (const call of calls) {
+        await expect(call).rejects.toThrow(OptionsError);
+        await expect(call).rejects.toThrow(message);
+      }
+    }
+    client.release();
+  });
+
+  it.each([[""], ["k".repeat(65)], ["a\tb"], ["a\0"], ["\ud800"], [null], [7], [{}]])(
+    "as the kind %p is told",
+    async (kind) => {
+      await expect(jobs.enqueue(kind as string, {})).rejects.toThrow(OptionsError);
+      await expect(jobs.enqueueMany(kind as string, [])).rejects.toThrow(OptionsError);
+    },
+  );
+
+  it("as the list is told", async () => {
+    for (const list of [undefined, null, {}, "abc", 3, new Set([1])])
+      await expect(jobs.enqueueMany("work", list as unknown[])).rejects.toThrow(OptionsError);
+    await expect(jobs.enqueueMany("work", [])).resolves.toEqual([]);
+  });
+
+  it.each(["", "1", "x-1", "1-1; drop", "1-9223372036854775808", "2147483648-1", null, 5, {}])(
+    "as the id %p is told",
+    async (id) => {
+      for (const call of [jobs.get(id as string), jobs.requeue(id as string)]) {
+        await expect(call).rejects.toThrow(JobsError);
+        await expect(call).rejects.toMatchObject({ code: "JOB_ID_INVALID" });
+      }
+    },
+  );
+});
