@@ -1,0 +1,135 @@
+import type { Claim } from "../../libs/jobs/src/store/transitions/claim.js";
+import { Cursor } from "../../libs/jobs/src/worker/cursor.js";
+
+// Where the next claim starts to scan (rule 1): a hint that must never hide a job for long.
+
+const START = { at: "-infinity", id: "0", backMs: 0 };
+const lanes = [{ lane: 3, room: 10 }];
+const job = (second: number, id: number, lane = 3) =>
+  ({
+    lane,
+    id: String(id),
+    runAt: `2030-01-01 00:00:${String(second).padStart(2, "0")}+00`,
+  }) as Claim;
+const at = (second: number) => job(second, 0).runAt;
+
+/** Asks and learns as a claimer does; answers what was asked. */
+function claim(
+  cursor: Cursor,
+  now: number,
+  { claims = [] as Claim[], full = false, cost = 0.1 } = {},
+) {
+  const [request] = cursor.requests(lanes, now);
+  cursor.learn(claims, full, cost, now);
+  return request!;
+}
+
+/** Has rescanned at 0, at cost 0.1, and stands behind job 5 at second 10. */
+function standing(full = false): Cursor {
+  const cursor = new Cursor();
+  claim(cursor, 0, { claims: [job(10, 5)], full });
+  return cursor;
+}
+
+describe("Cursor", () => {
+  it("starts at the beginning, with the lanes and rooms it was asked for", () => {
+    const asked = [
+      { lane: 3, room: 10 },
+      { lane: 1, room: 2 },
+    ];
+    expect(new Cursor().requests(asked, 0)).toEqual(asked.map((one) => ({ ...one, ...START })));
+  });
+
+  it("goes on behind the last job of a full batch", () => {
+    expect(claim(standing(true), 10)).toMatchObject({ at: at(10), id: "5", backMs: 0 });
+  });
+
+  it("looks back a second after a short one", () => {
+    expect(claim(standing(), 10)).toMatchObject({ at: at(10), id: "5", backMs: 1_000 });
+  });
+
+  it("halves the look back while it is dear, and widens it again up to a second", () => {
+    const cursor = standing();
+    const backs = [3, 3, 3, 0.2, 0.2, 0.2, 0.2, 0.2].map(
+      (cost, n) => claim(cursor, 10 + n, { cost }).backMs,
+    );
+    expect(backs).toEqual([1_000, 500, 250, 125, 250, 500, 1_000, 1_000]);
+  });
+
+  it("does not call a claim dear that costs what every claim costs", () => {
+    const cursor = new Cursor();
+    claim(cursor, 0, { cost: 5 });
+    for (let now = 1; now < 50; now++) claim(cursor, now, { cost: 5.5 });
+    expect(claim(cursor, 50).backMs).toBe(1_000);
+  });
+
+  it("rescans from the beginning every 500 ms when that is cheap", () => {
+    const cursor = standing(true);
+    expect(claim(cursor, 499, { full: true })).toMatchObject({ id: "5" });
+    expect(claim(cursor, 500, { full: true })).toMatchObject(START);
+    expect(claim(cursor, 999, { full: true })).toMatchObject({ id: "5" });
+    expect(claim(cursor, 1_000)).toMatchObject(START);
+  });
+
+  it.each([
+    [40, 800],
+    [10, 500],
+    [100, 2_000],
+    [1_000, 5_000],
+  ])("after a rescan of %p ms waits %p ms for the next", (cost, wait) => {
+    const cursor = new Cursor();
+    claim(cursor, 0, { cost, claims: [job(10, 5)], full: true });
+    expect(claim(cursor, wait - 1, { full: true }).id).toBe("5");
+    expect(claim(cursor, wait, { full: true })).toMatchObject(START);
+  });
+
+  it("never moves back over jobs that were found behind it", () => {
+    const cursor = standing();
+    claim(cursor, 10, { claims: [job(9, 99)] });
+    expect(claim(cursor, 20)).toMatchObject({ at: at(10), id: "5" });
+    claim(cursor, 30, { claims: [job(10, 4), job(10, 12)] });
+    expect(claim(cursor, 40)).toMatchObject({ at: at(10), id: "12" });
+  });
+
+  it("compares ids as numbers", () => {
+    const cursor = new Cursor();
+    claim(cursor, 0, { claims: [job(10, 999), job(10, 1_000)], full: true });
+    claim(cursor, 10, { claims: [job(10, 998)], full: true });
+    expect(claim(cursor, 20).id).toBe("1000");
+  });
+
+  it("is set back by a rescan that returned a full batch", () => {
+    const cursor = standing(true);
+    claim(cursor, 500, { claims: [job(2, 70), job(3, 71)], full: true });
+    expect(claim(cursor, 510)).toMatchObject({ at: at(3), id: "71" });
+  });
+
+  it("is not set back by a short rescan", () => {
+    const cursor = standing(true);
+    claim(cursor, 500, { claims: [job(3, 71)] });
+    expect(claim(cursor, 510)).toMatchObject({ at: at(10), id: "5", backMs: 1_000 });
+  });
+
+  it("keeps a place for each lane", () => {
+    const cursor = new Cursor();
+    const both = [...lanes, { lane: 4, room: 1 }];
+    cursor.requests(both, 0);
+    cursor.learn([job(10, 5), job(20, 6, 4)], true, 0.1, 0);
+    expect(cursor.requests(both, 1)).toEqual([
+      { lane: 3, room: 10, at: at(10), id: "5", backMs: 0 },
+      { lane: 4, room: 1, at: at(20), id: "6", backMs: 0 },
+    ]);
+  });
+
+  it("starts a lane that it does not know from the beginning", () => {
+    const cursor = standing(true);
+    expect(cursor.requests([{ lane: 9, room: 1 }], 1)[0]).toMatchObject(START);
+  });
+
+  it("rescans at once when told that something lies behind", () => {
+    const cursor = standing(true);
+    cursor.rescan();
+    expect(claim(cursor, 1)).toMatchObject(START);
+    expect(claim(cursor, 2).at).toBe(at(10));
+  });
+});
