@@ -128,11 +128,23 @@ describe("storableResult", () => {
   it("never throws", () => {
     expect(storableResult(undefined)).toEqual({ text: null });
     expect(storableResult({ a: 1 })).toEqual({ text: '{"a":1}' });
-    expect(storableResult({ at: new Date() })).toEqual({
+    expect(storableResult({ seen: new Map() })).toEqual({
       text: null,
-      problem: expect.stringMatching(/^Expected JSON at result\.at, found a Date.*not stored/),
+      problem: expect.stringMatching(
+        /^Expected JSON at result\.seen, found an instance of Map.*not stored/,
+      ),
     });
     expect(storableResult(circle).text).toBeNull();
+    expect(storableResult(wide).text).toBeNull();
+    expect(storableResult({ toJSON: () => 1n }).text).toBeNull();
+  });
+
+  it("takes what toJSON gives, as JSON.stringify would", () => {
+    const at = new Date(0);
+    const row = { id: 7, at, tags: [{ url: new URL("http://a.example/") }], gone: undefined };
+    expect(storableResult(row).text).toBe(JSON.stringify(row));
+    expect(storableResult({ at, big: 1n })).toMatchObject({ text: null });
+    expect(storableResult(new Date(Number.NaN)).text).toBe("null");
   });
 });
 

@@ -7,6 +7,7 @@ export const MAX_JSON_DEPTH = 100;
 
 // a value that refers to one array many times can be small in memory and endless as text
 const MAX_NODES = 10_000_000;
+const MAX_RESULT_NODES = 1_000_000;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 interface Fault {
@@ -48,14 +49,39 @@ export function jsonText(value: unknown, root = "payload"): string {
   throw new NotJsonError(pathText(root, fault.keys.toReversed()), fault.found, fault.advice);
 }
 
-/** The JSON text of a result; null for `undefined`, and, with the problem told, for what JSON cannot carry. */
+/**
+ * The JSON text of a result; null for `undefined`, and, with the problem told, for what JSON cannot carry.
+ * Handlers return what they have read from databases: here a Date, like all that has a `toJSON`, is what that gives.
+ */
 export function storableResult(value: unknown): { text: string | null; problem?: string } {
   if (value === undefined) return { text: null };
   try {
     return { text: jsonText(value, "result") };
-  } catch (error) {
-    return { text: null, problem: `${(error as Error).message} The result was not stored.` };
+  } catch {
+    try {
+      return { text: jsonText(withToJson(value, 1, { nodes: 0 }), "result") };
+    } catch (error) {
+      return { text: null, problem: `${(error as Error).message} The result was not stored.` };
+    }
   }
+}
+
+/** A copy in which every `toJSON` has been called; what is too deep or too large stays, to be refused. */
+function withToJson(value: unknown, depth: number, seen: { nodes: number }): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (depth > MAX_JSON_DEPTH || ++seen.nodes > MAX_RESULT_NODES) return value;
+  const { toJSON } = value as { toJSON?: unknown };
+  if (typeof toJSON === "function" && !Buffer.isBuffer(value)) {
+    const json: unknown = toJSON.call(value);
+    // Refused below; but nobody will ever wait for it, and an unheeded rejection ends the process.
+    if (types.isPromise(json)) json.catch(() => undefined);
+    return withToJson(json, depth + 1, seen);
+  }
+  if (Array.isArray(value)) return value.map((item) => withToJson(item, depth + 1, seen));
+  if (Object.prototype.toString.call(value) !== "[object Object]") return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [key, withToJson(item, depth + 1, seen)]),
+  );
 }
 
 /** The text as PostgreSQL can store it: NUL and lone surrogates become U+FFFD, at most `max` characters (UTF-16). */
