@@ -1,0 +1,201 @@
+import { readdirSync } from "node:fs";
+import path from "node:path";
+import { jest } from "@jest/globals";
+import type { Session } from "../../libs/jobs/src/pg/session.js";
+import * as actual from "../../libs/jobs/src/pg/statement.js";
+import { Bench } from "../support/harness.js";
+import { Hands } from "../support/hands.js";
+
+// Every statement can be prepared; the hot ones have plans that do not grow with the backlog.
+
+const all: actual.Statement[] = [];
+class Collected extends actual.Statement {
+  constructor(...args: ConstructorParameters<typeof actual.Statement>) {
+    super(...args);
+    all.push(this);
+  }
+}
+jest.unstable_mockModule("../../libs/jobs/src/pg/statement.js", () => ({
+  ...actual,
+  Statement: Collected,
+}));
+
+const ROWS = 200_000;
+let bench: Bench;
+let hands: Hands;
+let session: Session;
+beforeAll(async () => {
+  // Loaded once more, so that each of them is made under our eyes.
+  jest.resetModules();
+  const folder = path.join(import.meta.dirname, "../../libs/jobs/src/store");
+  for (const file of readdirSync(folder, { recursive: true, encoding: "utf8" }))
+    if (file.endsWith(".ts") && !file.endsWith("spec.ts"))
+      await import(`../../libs/jobs/src/store/${file.replace(/\.ts$/, ".js")}`);
+  bench = await Bench.open();
+  hands = await Hands.open(bench);
+  session = bench.session("settle");
+});
+afterAll(async () => await bench.close());
+
+const sql = async (text: string) => await session.run(new actual.Statement(null, () => text));
+
+it("every statement has a name of its own and can be prepared", async () => {
+  const named = all.filter(({ name }) => name !== null);
+  expect(named.length).toBeGreaterThan(25);
+  expect(new Set(named.map(({ name }) => name)).size).toBe(named.length);
+  for (const statement of named) {
+    const problem = await sql(
+      `prepare "${statement.name}" as ${statement.text(bench.schema)}`,
+    ).then(
+      () => undefined,
+      (error: Error) => error.message,
+    );
+    expect([statement.name, problem]).toEqual([statement.name, undefined]);
+  }
+  await sql("deallocate all");
+});
+
+interface Node {
+  "Node Type": string;
+  "Index Name"?: string;
+  "Relation Name"?: string;
+  "Actual Rows": number;
+  "Actual Loops": number;
+  "Rows Removed by Filter"?: number;
+  Plans?: Node[];
+}
+
+/** What a statement did, prepared with a generic plan and then undone. */
+async function plan(name: string, values: string): Promise<Node[]> {
+  const statement = all.find((one) => one.name === name)!;
+  await sql(`prepare it as ${statement.text(bench.schema)}`);
+  try {
+    const nodes: Node[] = [];
+    await session
+      .transaction(async (run) => {
+        const text = `explain (analyze, format json) execute it (${values})`;
+        const [row] = await run(new actual.Statement(null, () => text));
+        const walk = (node: Node) => {
+          nodes.push(node);
+          node.Plans?.forEach(walk);
+        };
+        walk(JSON.parse(row![0]!)[0].Plan);
+        throw new Undo();
+      })
+      .catch((error: unknown) => {
+        if (!(error instanceof Undo)) throw error;
+      });
+    return nodes;
+  } finally {
+    await sql("deallocate it");
+  }
+}
+class Undo extends Error {}
+
+const types = (nodes: Node[]) => nodes.map((node) => node["Node Type"]);
+const indexes = (nodes: Node[]) => new Set(nodes.map((node) => node["Index Name"]).filter(Boolean));
+const touched = (nodes: Node[]) =>
+  Math.max(
+    ...nodes
+      .filter((node) => node["Relation Name"] === "job")
+      .map(
+        (node) =>
+          (node["Actual Rows"] + (node["Rows Removed by Filter"] ?? 0)) * node["Actual Loops"],
+      ),
+  );
+
+const lane = () => hands.lane;
+const queue = () => hands.queueId;
+
+describe.each([
+  ["never analysed", "select 1"],
+  ["analysed", `analyze %.job`],
+])(`over ${ROWS} jobs, %s`, (_, statistics) => {
+  beforeAll(async () => {
+    const [row] = await bench.sql<{ n: number }>("select count(*)::int as n from jobs.job");
+    if (row!.n === 0)
+      await bench.sql(
+        `insert into jobs.job (id, run_at, lane, queue_id, kind, payload, worker, attempt, lease_until)
+         select n, now() - (n % 1000) * interval '1 s' + case when n % 4 = 0 then interval '1 day' else '0' end,
+           $1, $2, 'work', '{}', case when n <= 20 then 1 end, 1, case when n <= 20 then now() + interval '1 h' end
+         from generate_series(1, ${ROWS}) n`,
+        [lane(), queue()],
+      );
+    await bench.sql(statistics.replace("%", bench.schema));
+  });
+
+  it("a claim walks its lane in order and stops when it has enough", async () => {
+    const nodes = await plan(
+      "claim",
+      `${queue()}, ${await hands.version()}, '{${lane()}}', '{-infinity}', '{0}', '{0}', '{100}', 100, 30000, 1, true`,
+    );
+    expect(indexes(nodes)).toEqual(new Set(["job_claim", "job_pkey", "queue_pkey"]));
+    expect(types(nodes)).not.toContain("Sort");
+    expect(types(nodes)).not.toContain("Seq Scan");
+    expect(touched(nodes)).toBeLessThanOrEqual(120);
+  });
+
+  it.each(["succeed", "skip"])("%s goes by the primary key", async (verb) => {
+    const nodes = await plan(verb, `${queue()}, '{1,2,3}', '{"1":[1],"2":[1],"3":[1]}', 1`);
+    expect([...indexes(nodes)].filter((name) => name!.startsWith("job"))).toEqual(["job_pkey"]);
+    expect(types(nodes)).not.toContain("Seq Scan");
+    expect(touched(nodes)).toBe(3);
+  });
+
+  it.each([
+    ["renew", `, 30000`],
+    ["snooze", ""],
+    ["hand_back", ""],
+    ["retry", ""],
+    ["bury", ""],
+    ["find_settled", ""],
+    ["still_held", ""],
+  ])("%s goes by the primary key", async (verb, more) => {
+    const field =
+      verb === "retry" ? '5, {"message":"x"}' : verb === "bury" ? '{}, "crashed", 1' : "1, 0";
+    const fence = verb === "hand_back" ? "true, false" : field;
+    const nodes = await plan(
+      verb,
+      `${queue()}, '{1,2}', '{"1":[1, ${fence}],"2":[1, ${fence}]}', 1${more}`,
+    );
+    const used = [...indexes(nodes)].filter((name) => name!.startsWith("job"));
+    expect(used).toEqual(["job_pkey"]);
+    expect(touched(nodes)).toBeLessThanOrEqual(2);
+  });
+
+  it("an idle look reads the head of each lane", async () => {
+    const nodes = await plan(
+      "look",
+      `'{${queue()}}', '{${queue()}}', '{${lane()}}', '{-infinity}', '{0}', true`,
+    );
+    expect(indexes(nodes)).toContain("job_claim");
+    expect(touched(nodes)).toBeLessThanOrEqual(21);
+  });
+
+  it("get reads one row by its key", async () => {
+    const nodes = await plan("get_job", `${queue()}, 77`);
+    expect(indexes(nodes)).toContain("job_pkey");
+    expect(touched(nodes)).toBe(1);
+  });
+
+  it("a key is looked up by its index", async () => {
+    const nodes = await plan("find_by_key", `${queue()}, 'work', '{a,b}'`);
+    expect(indexes(nodes)).toEqual(new Set(["job_key"]));
+  });
+
+  it("a requeue touches only its letter", async () => {
+    const nodes = await plan("requeue", `${queue()}, 77, null`);
+    expect(types(nodes)).not.toContain("Seq Scan");
+    expect(indexes(nodes)).toContain("dead_pkey");
+  });
+});
+
+it("the front's own settings do as well for what it sends", async () => {
+  const front = bench.session("front");
+  const statement = all.find(({ name }) => name === "find_by_id")!;
+  const prepare = `prepare it (integer, bigint[]) as ${statement.text(bench.schema)}`;
+  await front.run(new actual.Statement(null, () => prepare));
+  const explain = `explain (analyze, format json) execute it (${queue()}, '{1,2,3}')`;
+  const [row] = await front.run(new actual.Statement(null, () => explain));
+  expect(row![0]).toContain("job_pkey");
+});
