@@ -24,8 +24,8 @@ export interface LaneAddress {
 
 export class Store implements Runner {
   readonly schema: string;
-  readonly ids = new JobIds();
   readonly session: Session;
+  #ids = new JobIds();
   readonly #queues = new Map<string, number>();
   readonly #lanes = new Map<string, LaneAddress>();
   readonly #resolving = new Map<string, Promise<LaneAddress>>();
@@ -53,7 +53,7 @@ export class Store implements Runner {
   async number(jobs: readonly { id: string }[]): Promise<void> {
     const nameless = jobs.filter((job) => job.id === "");
     if (nameless.length === 0) return;
-    const ids = await this.guard(() => this.ids.take(this.session, nameless.length));
+    const ids = await this.guard(() => this.#ids.take(this.session, nameless.length));
     nameless.forEach((job, index) => (job.id = ids[index]!));
   }
 
@@ -77,6 +77,7 @@ export class Store implements Runner {
   /** What is cached may be of a schema that is gone. */
   forget(): void {
     this.#ready = false;
+    this.#ids = new JobIds();
     this.#queues.clear();
     this.#lanes.clear();
   }

@@ -1,6 +1,6 @@
 import type { Session } from "../../pg/session.js";
 import { type Runner, Statement } from "../../pg/statement.js";
-import { isLockTimeout, isMissingSchema } from "../../pg/sqlstate.js";
+import { isLockTimeout, isMissingSchema, isTransient } from "../../pg/sqlstate.js";
 import { spine } from "./0001-spine.js";
 import { type Migration, checksum } from "./migration.js";
 
@@ -56,7 +56,7 @@ export async function migrate(session: Session): Promise<number[]> {
       return await session.transaction((run) => applyPending({ run }, session.schema));
     } catch (error) {
       // Somebody's long transaction holds a table: let the traffic behind our lock request pass, then try again.
-      if (attempt === ATTEMPTS || !isLockTimeout(error)) throw error;
+      if (attempt === ATTEMPTS || !(isLockTimeout(error) || isTransient(error))) throw error;
       await new Promise((resolve) => setTimeout(resolve, 200 * attempt));
     }
   }
