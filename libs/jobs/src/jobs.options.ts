@@ -114,6 +114,12 @@ const MAX_PREFETCH = 500;
 const MAX_PAYLOAD = 256 * 1024 * 1024; // what one jsonb value can hold
 const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
 const POSTGRES_URL = /^(?:postgres(?:ql)?:\/\/|socket:\/)\S+$/;
+
+/** Whether a schema may be called so. */
+export const isSchemaName = (text: string): boolean => SCHEMA.test(text);
+/** Whether it has the form of a connection string for PostgreSQL. */
+export const isPostgresUrl = (text: string): boolean => POSTGRES_URL.test(text);
+
 const JOBS_KEYS = "connection connections schema migrate defaults notify payloadLimit".split(" ");
 const WORKER_KEYS = "imports queues lease poll grace".split(" ");
 
@@ -123,7 +129,7 @@ export function parseJobsOptions(options: JobsOptions): ParsedJobsOptions {
   const given = check.object("", options, JOBS_KEYS) ? options : ({} as Record<string, unknown>);
   const said = check.absentOr("defaults", given.defaults, DEFAULTS_KEYS);
   const schema = given.schema ?? "jobs";
-  if (typeof schema !== "string" || !SCHEMA.test(schema)) {
+  if (typeof schema !== "string" || !isSchemaName(schema)) {
     check.expected("schema", "1..63 of a-z, 0-9 and _, not beginning with a digit", schema);
   }
   const parsed = {
@@ -186,7 +192,7 @@ function parseConnection(check: OptionsCheck, value: unknown): ParsedConnection 
 
 // the URL itself never goes into a message: it holds the password
 function checkUrl(check: OptionsCheck, at: string, value: unknown): void {
-  if (typeof value === "string" && POSTGRES_URL.test(value)) return;
+  if (typeof value === "string" && isPostgresUrl(value)) return;
   const found = typeof value === "string" ? "another string" : typeof value;
   check.add(
     `${at}: expected a URL that begins with postgres:// and has no spaces, found ${value === "" ? "''" : found}`,

@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { JobsError } from "../job/errors.js";
 import { nearest } from "../job/options-check.js";
+import { isPostgresUrl, isSchemaName } from "../jobs.options.js";
 import { fromUrl } from "../pg/connection.js";
 import { Database } from "../pg/database.js";
 import { ConnectionLostError, type Session } from "../pg/session.js";
@@ -79,11 +80,14 @@ function understand(
     return `unknown command "${name}"${near ? `; did you mean "${near}"?` : ""}`;
   }
   if (more.length > 0) return `expected one command, found also "${more.join(" ")}"`;
-  const url = parsed.values.url ?? env.DATABASE_URL;
+  const url = parsed.values.url || env.DATABASE_URL;
   if (!url) return "expected the database as --url or DATABASE_URL, found neither";
-  const schema = parsed.values.schema ?? env.JOBS_SCHEMA ?? "jobs";
-  if (!/^[a-z_][a-z0-9_]{0,62}$/.test(schema))
-    return "expected --schema of a-z, 0-9 and _, not beginning with a digit";
+  // the URL itself stays out of the message: it holds the password
+  if (!isPostgresUrl(url))
+    return "expected --url or DATABASE_URL to begin with postgres:// and to have no spaces";
+  const schema = parsed.values.schema ?? (env.JOBS_SCHEMA || "jobs");
+  if (!isSchemaName(schema))
+    return `expected --schema or JOBS_SCHEMA of 1..63 of a-z, 0-9 and _, not beginning with a digit, found "${schema}"`;
   return { command, url, schema };
 }
 

@@ -1,0 +1,146 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import path from "node:path";
+import { jest } from "@jest/globals";
+import { main } from "../../libs/jobs/src/cli/main.js";
+import { Bench } from "../support/harness.js";
+
+// The command line that people and pipelines run: pg-jobs migrate, pg-jobs plan.
+
+const bin = path.join(import.meta.dirname, "../../libs/jobs/bin/pg-jobs.mjs");
+
+let bench: Bench;
+beforeEach(async () => void (bench = await Bench.open({ migrated: false })));
+afterEach(async () => await bench.close());
+
+async function run(args: string[], env: Record<string, string> = {}) {
+  const { DATABASE_URL: _url, JOBS_SCHEMA: _schema, ...rest } = process.env;
+  const child = spawn(process.execPath, [bin, ...args], { env: { ...rest, ...env } });
+  const said = { out: "", err: "" };
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (said.out += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (said.err += text));
+  const [code] = (await once(child, "close")) as [number];
+  return { code, ...said };
+}
+
+/** The same without a process of its own: quicker. */
+async function call(args: string[], env: Record<string, string> = {}) {
+  const said = { out: "", err: "" };
+  const listen = (stream: NodeJS.WriteStream, name: "out" | "err") =>
+    jest.spyOn(stream, "write").mockImplementation((text) => Boolean((said[name] += String(text))));
+  const spies = [listen(process.stdout, "out"), listen(process.stderr, "err")];
+  try {
+    const code = await main(args, env);
+    return { code, ...said };
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+  }
+}
+
+const here = () => ({ DATABASE_URL: bench.url, JOBS_SCHEMA: bench.schema });
+
+describe("pg-jobs", () => {
+  it("migrates what the environment names, once", async () => {
+    expect(await run(["migrate"], here())).toEqual({ code: 0, out: "applied 1\n", err: "" });
+    const again = await run(["migrate"], here());
+    expect(again).toEqual({ code: 0, out: "nothing to do: the schema is up to date\n", err: "" });
+    expect(await bench.sql("select version from jobs.migration")).toEqual([{ version: 1 }]);
+  });
+
+  it("takes options before the environment", async () => {
+    const wrong = { DATABASE_URL: "postgres://nobody@127.0.0.1:1/x", JOBS_SCHEMA: "elsewhere" };
+    const args = ["migrate", "--url", bench.url, `--schema=${bench.schema}`];
+    expect(await run(args, wrong)).toMatchObject({ code: 0, out: "applied 1\n" });
+    expect(await bench.sql("select 1 from pg_namespace where nspname = 'elsewhere'")).toEqual([]);
+  });
+
+  it("prints a plan that a database takes, and a comment when there is nothing to do", async () => {
+    const { code, out, err } = await run(["plan"], here());
+    expect([code, err]).toEqual([0, ""]);
+    await bench.sql(out);
+    const { out: empty } = await run(["plan"], here());
+    expect(empty).toBe("-- nothing to do: the schema is up to date\n");
+    await bench.sql(empty);
+    expect(await call(["migrate"], here())).toMatchObject({
+      out: expect.stringContaining("nothing to do"),
+    });
+  });
+
+  it("helps when asked, and when nothing was said", async () => {
+    for (const args of [[], ["help"], ["--help"], ["-h"], ["migrate", "--help"]])
+      expect(await call(args)).toMatchObject({
+        code: 0,
+        out: expect.stringContaining("pg-jobs migrate"),
+        err: "",
+      });
+  });
+
+  it.each<[string[], Record<string, string>, RegExp]>([
+    [["migrat"], {}, /unknown command "migrat"; did you mean "migrate"\?/],
+    [["plans"], {}, /did you mean "plan"\?/],
+    [["frobnicate"], {}, /unknown command "frobnicate"$/],
+    [["__proto__"], {}, /unknown command "__proto__"$/],
+    [["constructor"], {}, /unknown command "constructor"$/],
+    [["migrate", "now"], {}, /expected one command, found also "now"/],
+    [["migrate"], {}, /--url or DATABASE_URL/],
+    [["migrate"], { DATABASE_URL: "" }, /--url or DATABASE_URL/],
+    [["migrate", "--shema", "x"], {}, /--shema/],
+    [["migrate", "--url", "postgres://a@127.0.0.1:1/x", "--schema", "a-b"], {}, /--schema/],
+    [["migrate", "--url", "postgres://a@127.0.0.1:1/x", "--schema", 'a"; drop'], {}, /--schema/],
+    [["migrate"], { DATABASE_URL: "postgres://a@127.0.0.1:1/x", JOBS_SCHEMA: "A" }, /JOBS_SCHEMA/],
+    [["migrate", "--url", "not a url, secret"], {}, /postgres:\/\//],
+    [["migrate", "--url", "mysql://me:secret@host/x"], {}, /postgres:\/\//],
+  ])("does not understand %p %p", async (args, env, message) => {
+    const { code, out, err } = await call(args, env);
+    expect([code, out]).toEqual([2, ""]);
+    expect(err.trim()).toMatch(message);
+    expect(err).toMatch(/^pg-jobs: .*\n$/);
+    expect(err).not.toContain("secret");
+  });
+
+  it.each(["migrate", "plan"])(
+    "says in one line that the database is away: %s",
+    async (command) => {
+      const { proxy, url } = await bench.line();
+      proxy.setMode("reset");
+      for (const DATABASE_URL of [
+        url,
+        "postgres://me:secret@127.0.0.1:1/x",
+        "postgres://me:secret@no.such.host.invalid/x",
+      ]) {
+        const { code, out, err } = await call([command], { DATABASE_URL });
+        expect([code, out]).toEqual([1, ""]);
+        expect(err).toMatch(/^pg-jobs: cannot reach the database: .+\n$/);
+        expect(err).not.toContain("secret");
+      }
+    },
+  );
+
+  it("says in one line what the database refuses", async () => {
+    const url = new URL(bench.url);
+    url.pathname = "/no_such_database";
+    const { code, err } = await call(["migrate"], { DATABASE_URL: url.href });
+    expect(code).toBe(1);
+    expect(err).toBe('pg-jobs: database "no_such_database" does not exist\n');
+    await bench.migrate();
+    await bench.sql("update jobs.migration set checksum = 'edited'");
+    expect(await call(["migrate"], here())).toEqual({
+      code: 1,
+      out: "",
+      err: expect.stringMatching(/^pg-jobs: migration 1 was applied with checksum edited.*\n$/),
+    });
+  });
+
+  it("uses the default schema when the variable is empty", async () => {
+    const { out } = await call(["plan"], { DATABASE_URL: bench.url, JOBS_SCHEMA: "" });
+    expect(out).toMatch(/"jobs"|nothing to do/);
+  });
+
+  it("migrates once when ten pipelines start at once", async () => {
+    const runs = await Promise.all(
+      Array.from({ length: 10 }, async () => await run(["migrate"], here())),
+    );
+    expect(runs.map(({ code }) => code)).toEqual(Array.from({ length: 10 }, () => 0));
+    expect(runs.filter(({ out }) => out === "applied 1\n")).toHaveLength(1);
+  });
+});
