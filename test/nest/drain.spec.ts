@@ -126,7 +126,9 @@ describe("drain", () => {
     expect(await timed(app.close())).toBeLessThan(5_000);
     proxy.setMode("pass");
     const connections = async () =>
-      await bench.sql("select 1 from pg_stat_activity where application_name like 'pg-jobs%'");
+      await bench.sql(
+        "select 1 from pg_stat_activity where datname = current_database() and application_name like 'pg-jobs%'",
+      );
     await until(async () => (await connections()).length === 0, { what: "nobody is connected" });
   });
 

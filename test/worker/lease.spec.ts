@@ -134,7 +134,7 @@ describe("Lease: renewed by a thread of its own", () => {
       async () =>
         (
           await bench.sql(
-            "select 1 from pg_stat_activity where application_name = 'pg-jobs renew' and query like '%lease_until is not null%' and query not like '%update%'",
+            "select 1 from pg_stat_activity where datname = current_database() and application_name = 'pg-jobs renew' and query like '%lease_until is not null%' and query not like '%update%'",
           )
         ).length === 1,
       { what: "it has asked whether the row is still ours" },
