@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import pg from "pg";
 import { type PostgresServer, startPostgres } from "../../tools/postgres.mjs";
+import { BuiltApp } from "../support/built-app.js";
 import { Bench } from "../support/harness.js";
 import { until } from "../support/until.js";
 import { Ledger, WorkerProcess } from "../support/worker-process.js";
@@ -11,10 +12,11 @@ const MAX_RESIDENT_MB = 130;
 
 /** One worker process under a role of its own, so that all of its statements can be told from the others'. */
 interface Idler {
-  queues: number;
+  what: string;
   bench: Bench;
   role: string;
-  worker: WorkerProcess;
+  pid: number;
+  end(): Promise<unknown>;
 }
 
 describe("a worker with nothing to do", () => {
@@ -30,9 +32,10 @@ describe("a worker with nothing to do", () => {
     await admin.query("create extension pg_stat_statements");
     ledger = new Ledger();
     for (const queues of [1, 50]) idlers.push(await begin(queues));
+    idlers.push(await beginApp());
   }, 60_000);
   afterAll(async () => {
-    await Promise.all(idlers.map(({ worker }) => worker.end()));
+    await Promise.all(idlers.map((one) => one.end()));
     await Promise.all(idlers.map(({ bench }) => bench.close()));
     await admin.end();
     await server.stop();
@@ -42,14 +45,11 @@ describe("a worker with nothing to do", () => {
   /** Each of its queues has had a job. */
   async function begin(queues: number): Promise<Idler> {
     const role = `idle_${queues}`;
-    await admin.query(`create role ${role} superuser login password 'idle'`);
-    const url = new URL(server.url());
-    url.username = role;
-    url.password = "idle";
+    const url = await urlOf(role);
     const bench = await Bench.open({ url: server.url() });
     const names = ["default", ...Array.from({ length: queues - 1 }, (_, i) => `queue-${i}`)];
     const worker = WorkerProcess.start({
-      url: url.href,
+      url,
       schema: bench.schema,
       ledger,
       queues: Object.fromEntries(names.map((name) => [name, {}])),
@@ -63,16 +63,37 @@ describe("a worker with nothing to do", () => {
       timeout: 20_000,
       what: "it has worked",
     });
-    // The counters of that work are summed up once more.
-    await until(
-      async () => {
-        const rows = await bench.sql("select from jobs.stat_delta limit 1");
-        return rows.length === 0;
-      },
-      { what: "its duties are done" },
-    );
-    return { queues, bench, role, worker };
+    await rolledUp(bench);
+    return { what: `${queues} queues`, bench, role, pid: worker.pid, end: () => worker.end() };
   }
+
+  /** The sample worker, as it is deployed. */
+  async function beginApp(): Promise<Idler> {
+    const role = "idle_app";
+    const bench = await Bench.open({ url: server.url() });
+    const app = new BuiltApp("worker", {
+      DATABASE_URL: await urlOf(role),
+      JOBS_SCHEMA: bench.schema,
+      WORKER_PORT: "0",
+    });
+    await app.ready();
+    await rolledUp(bench);
+    return { what: "apps/worker", bench, role, pid: app.child.pid!, end: () => app.end() };
+  }
+
+  async function urlOf(role: string): Promise<string> {
+    await admin.query(`create role ${role} superuser login password 'idle'`);
+    const url = new URL(server.url());
+    url.username = role;
+    url.password = "idle";
+    return url.href;
+  }
+
+  /** The counters of earlier work are summed up once more. */
+  const rolledUp = async (bench: Bench) =>
+    await until(async () => (await bench.sql("select from jobs.stat_delta limit 1")).length === 0, {
+      what: "its duties are done",
+    });
 
   const statements = async (role: string) => {
     const { rows } = await admin.query<{ query: string; calls: number }>(
@@ -93,16 +114,20 @@ describe("a worker with nothing to do", () => {
         every: 100,
         what: "a minute is over",
       });
-      for (const { queues, role, worker } of idlers) {
+      for (const { what, role, pid } of idlers) {
         const sent = await statements(role);
         const calls = sent.reduce((sum, one) => sum + one.calls, 0);
         // It looks every 2 s: fewer would mean that it does not.
         expect(calls).toBeGreaterThan(25);
-        expect({ queues, many: calls > MAX_STATEMENTS && sent }).toEqual({ queues, many: false });
+        expect({ what, many: calls > MAX_STATEMENTS && sent }).toEqual({ what, many: false });
         const [, kilobytes] = /^VmRSS:\s+(\d+) kB$/m.exec(
-          readFileSync(`/proc/${worker.pid}/status`, "utf8"),
+          readFileSync(`/proc/${pid}/status`, "utf8"),
         )!;
-        expect(Number(kilobytes) / 1024).toBeLessThan(MAX_RESIDENT_MB);
+        const megabytes = Number(kilobytes) / 1024;
+        expect({ what, large: megabytes > MAX_RESIDENT_MB && megabytes }).toEqual({
+          what,
+          large: false,
+        });
       }
     },
     IDLE_MS + 15_000,
