@@ -1,0 +1,112 @@
+import {
+  DatabaseUnavailableError,
+  EnqueueOutcomeUnknownError,
+  type JobQueue,
+} from "nestjs-pg-jobs";
+import { Bench } from "../support/harness.js";
+import type { TcpProxy } from "../support/tcp-proxy.js";
+import { until } from "../support/until.js";
+
+// The database goes away and comes back: callers get typed errors, and the process is as it was.
+
+let bench: Bench;
+let proxy: TcpProxy;
+let jobs: JobQueue;
+beforeEach(async () => {
+  bench = await Bench.open();
+  const line = await bench.line();
+  proxy = line.proxy;
+  jobs = await bench.producer({ connection: { url: line.url } });
+  await jobs.enqueue("work", { n: 0 });
+});
+afterEach(async () => await bench.close());
+
+const rows = async () => (await bench.sql("select id from jobs.job_status")).length;
+
+const backends = async () =>
+  await bench.sql<{ pid: number }>(
+    "select pid from pg_stat_activity where application_name = 'pg-jobs front' and datname = current_database()",
+  );
+
+describe("a database that goes away", () => {
+  it("while the connection idles is not noticed by the next call", async () => {
+    for (let round = 0; round < 5; round++) {
+      const [{ pid } = { pid: 0 }] = await backends();
+      await bench.sql("select pg_terminate_backend($1, 5000)", [pid]);
+      await expect(jobs.enqueue("work", {})).resolves.toMatchObject({ deduplicated: false });
+    }
+    proxy.resetAll();
+    await expect(jobs.enqueue("work", {}, { key: "k" })).resolves.toBeDefined();
+    expect(await rows()).toBe(7);
+    expect(await backends()).toHaveLength(1);
+  });
+
+  it("refuses tens of callers with a typed error, and keeps nothing of them", async () => {
+    proxy.setMode("reset");
+    await until(() => proxy.connections === 0, { what: "the line is cut" });
+    const handles = () =>
+      process.getActiveResourcesInfo().filter((name) => /TCP|Timeout/.test(name)).length;
+    await expect(jobs.enqueue("work", {})).rejects.toThrow(DatabaseUnavailableError);
+    const before = handles();
+    for (let round = 0; round < 5; round++) {
+      const calls = Array.from({ length: 40 }, async (_, n) => {
+        if (n % 4 === 0) return await jobs.get("1-1");
+        if (n % 4 === 1) return await jobs.enqueueMany("work", [1, 2], { key: `${n}` });
+        return await jobs.enqueue("work", {}, n % 2 ? { queue: `new ${n}` } : {});
+      });
+      for (const { status, reason } of (await Promise.allSettled(
+        calls,
+      )) as PromiseRejectedResult[]) {
+        expect(status).toBe("rejected");
+        expect(reason).toBeInstanceOf(DatabaseUnavailableError);
+      }
+    }
+    await until(() => handles() <= before, { what: "no socket or timer is left" });
+    proxy.setMode("pass");
+    await expect(jobs.enqueue("work", {})).resolves.toBeDefined();
+    expect(await rows()).toBe(2);
+    expect(await backends()).toHaveLength(1);
+  });
+
+  it("does not add listeners to anything that lives on", async () => {
+    const warnings: Error[] = [];
+    const warn = (warning: Error) => warnings.push(warning);
+    process.on("warning", warn);
+    for (let round = 0; round < 30; round++) {
+      proxy.resetAll();
+      await jobs.enqueue("work", { round });
+    }
+    process.off("warning", warn);
+    expect(warnings).toEqual([]);
+    expect(await rows()).toBe(31);
+  });
+
+  it("never leaves a caller in doubt that need not be", async () => {
+    // Connections break at random moments under load: each call is answered, and the answers are true.
+    const answers: string[] = [];
+    const doubts: string[] = [];
+    let stop = false;
+    const callers = Array.from({ length: 16 }, async (_, caller) => {
+      for (let n = 0; !stop; n++)
+        await jobs.enqueue("work", { caller, n }, caller % 3 ? {} : { key: `${caller}.${n}` }).then(
+          ({ id }) => answers.push(id),
+          (error: unknown) => {
+            if (error instanceof EnqueueOutcomeUnknownError) doubts.push(...error.ids);
+            else expect(error).toBeInstanceOf(DatabaseUnavailableError);
+          },
+        );
+    });
+    for (let round = 0; round < 20; round++) {
+      const enough = answers.length + 1 + Math.floor(Math.random() * 200);
+      await until(() => answers.length >= enough, { every: 1, what: "calls go through" });
+      proxy.resetAll();
+    }
+    stop = true;
+    await Promise.all(callers);
+    expect(doubts).toEqual([]);
+    const there = await bench.sql<{ id: string }>(
+      "select id from jobs.job_status where payload ? 'caller'",
+    );
+    expect(there.map(({ id }) => id).sort()).toEqual(answers.toSorted());
+  });
+});
