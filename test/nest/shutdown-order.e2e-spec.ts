@@ -1,6 +1,7 @@
 import {
   type DynamicModule,
   Global,
+  type INestApplicationContext,
   Inject,
   Injectable,
   Module,
@@ -105,8 +106,15 @@ const TABLE = Object.keys(ARRANGEMENTS).flatMap((arrangement) =>
 
 describe("the worker is drained before anything that its handlers may need is gone", () => {
   let bench: Bench;
+  let gate: Gate;
+  let app: INestApplicationContext;
   beforeAll(async () => void (bench = await Bench.open()));
   afterAll(async () => await bench.close());
+  // One row that fails is not to spoil the next.
+  afterEach(async () => {
+    gate.open();
+    await app.close();
+  });
   beforeEach(async () => {
     for (const table of ["job", "done"]) await bench.sql(`delete from jobs.${table}`);
   });
@@ -114,7 +122,8 @@ describe("the worker is drained before anything that its handlers may need is go
   it.each(TABLE)(
     "$arrangement; global: $global, $closer",
     async ({ arrangement, global, closer }) => {
-      const gate = new Gate();
+      gate = new Gate();
+      const { opened } = gate;
       const started = new Gate();
       const Database = CLOSERS[closer](bench.url);
       const databaseModule = module({
@@ -133,7 +142,7 @@ describe("the worker is drained before anything that its handlers may need is go
         @JobHandler(Running)
         async run(_payload: unknown, job: JobContext): Promise<string> {
           started.open();
-          await gate.opened;
+          await opened;
           await this.database.query("select 1");
           await job.enqueue(Child, "by the job");
           await this.jobs.enqueue(Child, "by the queue");
@@ -150,9 +159,9 @@ describe("the worker is drained before anything that its handlers may need is go
       });
 
       const worker = (imports: Imports) =>
-        JobsModule.forWorker({ imports, queues: { default: { concurrency: 1, prefetch: 3 } } });
+        JobsModule.forWorker({ imports, queues: { default: { concurrency: 1, prefetch: 2 } } });
       const imports = ARRANGEMENTS[arrangement]!(bench.root(), worker, featureModule);
-      const app = await bench.app(global ? [...imports, databaseModule] : imports);
+      app = await bench.app(global ? [...imports, databaseModule] : imports);
       const jobs = app.get(JobQueue);
 
       const { id } = await jobs.enqueue(Running);

@@ -89,10 +89,10 @@ describe("order", () => {
         { queues: { default: { concurrency: 1, prefetch } } },
       );
       await until(() => ran.length === 80, { what: "all to run" });
-      // Neither waits for the other's backlog: each has a share of the first half of the runs.
+      // Neither waits for the other's backlog. Claims take turns, not jobs: they may be of unequal size.
       const share = ran.slice(0, 40).filter((kind) => kind === "second").length;
-      expect(share).toBeGreaterThanOrEqual(10);
-      expect(share).toBeLessThanOrEqual(30);
+      expect(share).toBeGreaterThanOrEqual(5);
+      expect(share).toBeLessThanOrEqual(35);
     },
   );
 
