@@ -125,8 +125,7 @@ describe("concurrency", () => {
     expect(ran).toEqual(["default", "second"]);
   });
 
-  // Each priority is a lane of its own, and each lane gets the handler's whole share of a claim.
-  it.failing("a full handler with jobs of many priorities blocks nobody either", async () => {
+  it("a full handler with jobs of many priorities blocks nobody either", async () => {
     const gate = new Gate();
     let ran = 0;
     const jobs = await bench.producer();

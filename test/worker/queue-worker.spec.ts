@@ -45,8 +45,11 @@ function queueOf(
   return queue;
 }
 
-const asked = (queue: QueueWorker): [number, number][] =>
-  queue.ask(0)?.lanes.map((one): [number, number] => [one.lane, one.room]) ?? [];
+/** What it asks when anything may have come. */
+const asked = (queue: QueueWorker): [number, number][] => {
+  queue.want();
+  return queue.ask(0)?.lanes.map((one): [number, number] => [one.lane, one.room]) ?? [];
+};
 
 /** Takes so many of a lane, starts what can start; answers what runs. */
 function take(queue: QueueWorker, laneNumber: number, count: number): Attempt[] {
@@ -136,10 +139,42 @@ describe("QueueWorker", () => {
     expect(Object.fromEntries(asked(queue))).toEqual({ 1: 16 });
   });
 
+  it("asks again only where a claim was full, or a job was announced", () => {
+    const lanes = [lane(0, "a"), lane(1, "b")];
+    const queue = queueOf({ concurrency: 10, prefetch: 10 }, { a: 2, b: null }, lanes);
+    const first = queue.ask(0)!;
+    expect(queue.hungry).toBe(false);
+    const claims = [0, 0, 0, 0].map(() => claim(0));
+    queue.learn(first, claims, 1, 1);
+    take(queue, 0, 4);
+    // The full handler's lane has more, but no slot: it is neither claimed from nor looked at, and not forgotten.
+    expect(queue.hungry).toBe(false);
+    expect(queue.ask(2)).toBeUndefined();
+    expect(queue.toLookAt().map((one) => one.lane.lane)).toEqual([1]);
+    queue.over(attemptOf(claim(0)));
+    expect(queue.hungry).toBe(true);
+    expect(queue.ask(3)!.lanes.map((one) => one.lane)).toEqual([0]);
+    expect(queue.hungry).toBe(false);
+    queue.want();
+    expect(queue.hungry).toBe(true);
+  });
+
+  it("lanes of one handler share its slots: the highest first, the others when it is empty", () => {
+    const lanes = [lane(0, "a"), lane(1, "a", 1), lane(2, "a", 2)];
+    const queue = queueOf({ concurrency: 10, prefetch: 10 }, { a: 1 }, lanes);
+    const seen = [0, 1, 2].map(() => {
+      const ask = queue.ask(0)!;
+      queue.learn(ask, [], 1, 1);
+      return ask.lanes.map((one) => [one.lane, one.room]);
+    });
+    expect(seen).toEqual([[[2, 2]], [[1, 2]], [[0, 2]]]);
+    expect(queue.ask(0)).toBeUndefined();
+  });
+
   it("full handlers together never take the room of one that could start", () => {
     const lanes = [lane(0, "a"), lane(1, "b"), lane(2, "c")];
     const queue = queueOf({ concurrency: 3, prefetch: 1 }, { a: 1, b: 1, c: 1 }, lanes);
-    for (let ask = queue.ask(0); ask; ask = queue.ask(0)) {
+    for (let ask = queue.ask(0); ask; queue.want(), ask = queue.ask(0)) {
       const backlog = ask.lanes.filter((one) => one.lane !== 2);
       if (backlog.length === 0) break;
       let { room } = ask;

@@ -52,17 +52,15 @@ export class Claimer {
   async feed(queue: QueueWorker): Promise<boolean> {
     queue.claiming = true;
     try {
-      while (queue.wanted && this.ports.open()) {
+      while (queue.hungry && this.ports.open()) {
         const ask = queue.ask(monotonic());
         if (!ask) break;
-        queue.wanted = false;
         await this.take(queue, ask);
-        if (queue.lastWasFull) queue.wanted = true;
         if (this.ports.open()) this.ports.slots.fill(queue);
       }
       return true;
     } catch (error) {
-      queue.wanted = true;
+      queue.want();
       await this.ports.outage.met("claiming failed and is tried again", error);
       return false;
     } finally {

@@ -147,7 +147,7 @@ export class Lookout {
 
   #lanes(whole: boolean): LookLane[] {
     return [...this.ports.queues].flatMap(([queueId, queue]) =>
-      queue.lanes.flatMap(({ lane: { lane } }) => [
+      queue.toLookAt().flatMap(({ lane: { lane } }) => [
         {
           queueId,
           lane,
@@ -172,6 +172,7 @@ export class Lookout {
       );
     }
     // Lanes that were not asked about may have something.
+    for (const id of stale) this.ports.found(queues.get(id)!);
     this.#again = true;
   }
 }

@@ -26,11 +26,7 @@ export class QueueWorker {
   readonly cursor = new Cursor();
   /** The queue's version that the lanes were read for. */
   version = 0;
-  /** There may be something to claim. */
-  wanted = true;
   claiming = false;
-  /** The last claim brought all that it had room for. */
-  lastWasFull = false;
   #lanes: ServedLane[] = [];
   readonly #byLane = new Map<number, ServedLane>();
   #turn = 0;
@@ -52,10 +48,30 @@ export class QueueWorker {
         this.#byLane.set(lane.lane, new ServedLane(lane, slots));
     }
     this.#lanes = [...this.#byLane.values()].sort(byPriority);
+    this.want();
   }
 
   get lanes(): readonly ServedLane[] {
     return this.#lanes;
+  }
+
+  /** There may be something to claim, in any lane. */
+  want(): void {
+    for (const served of this.#lanes) served.more = true;
+  }
+
+  /** Whether a claim could bring something that there is room for. */
+  get hungry(): boolean {
+    return this.#lanes.some(({ more, slots }) => more && slots.open) && this.room > 0;
+  }
+
+  /** The lanes that a look is worth: those of full handlers are claimed from as soon as these have a slot. */
+  toLookAt(): ServedLane[] {
+    return this.#lanes.filter((served) => {
+      const startable = served.slots.held < served.slots.limit;
+      if (!startable) served.more = true;
+      return startable;
+    });
   }
 
   handlerOf(claim: Claim): Handler {
@@ -77,24 +93,34 @@ export class QueueWorker {
     // Claimed ahead for full handlers: all of them together no more than the prefetch, or they would take the
     // room of those that could start.
     let ahead = this.settings.prefetch - this.#beyond;
-    const open = this.#inTurn().flatMap(({ lane, slots }) => {
-      const startable = Math.max(0, slots.limit - slots.held);
-      const more = Math.min(slots.limit, 2 * slots.limit - slots.held, Math.max(0, ahead));
+    // Lanes of one handler share its slots: the first of them is asked for all, the next ones when it is empty.
+    const promised = new Map<HandlerSlots, number>();
+    const open = this.#inTurn().flatMap((served) => {
+      const { lane, slots } = served;
+      if (!served.more) return [];
+      const taken = slots.held + (promised.get(slots) ?? 0);
+      const startable = Math.max(0, slots.limit - taken);
+      const more = Math.min(slots.limit, 2 * slots.limit - taken, Math.max(0, ahead));
       const share = Math.min(room, startable + Math.max(0, more));
+      if (share <= 0) return [];
       ahead -= Math.max(0, share - startable);
-      return share > 0 ? [{ lane: lane.lane, room: share }] : [];
+      promised.set(slots, (promised.get(slots) ?? 0) + share);
+      // What is enqueued from now on says so itself.
+      served.more = false;
+      return [{ lane: lane.lane, room: share }];
     });
     return open.length === 0 ? undefined : { room, lanes: this.cursor.requests(open, now) };
   }
 
-  /** What a claim has brought: the cursor goes on, and a full one says that there may be more. */
+  /** What a claim has brought: the cursor goes on, and where it was full there may be more. */
   learn(ask: ClaimAsk, claims: readonly Claim[], costMs: number, now: number): void {
     const perLane = new Map<number, number>();
     for (const { lane } of claims) perLane.set(lane, (perLane.get(lane) ?? 0) + 1);
-    this.lastWasFull =
-      claims.length >= ask.room ||
-      ask.lanes.some(({ lane, room }) => (perLane.get(lane) ?? 0) >= room);
-    if (!ask.suspect) this.cursor.learn(claims, this.lastWasFull, costMs, now);
+    if (ask.suspect) return;
+    const all = claims.length >= ask.room;
+    const full = ask.lanes.filter(({ lane, room }) => all || (perLane.get(lane) ?? 0) >= room);
+    for (const { lane } of full) this.#byLane.get(lane)!.more = true;
+    this.cursor.learn(claims, full.length > 0, costMs, now);
   }
 
   /** The quarantined jobs of these lanes, one of them. */

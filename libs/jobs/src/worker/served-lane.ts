@@ -14,6 +14,11 @@ export class HandlerSlots {
     return this.handler.concurrency ?? Number.POSITIVE_INFINITY;
   }
 
+  /** One more claim could start, or wait for a slot that is taken. */
+  get open(): boolean {
+    return this.held < 2 * this.limit;
+  }
+
   get free(): boolean {
     return this.running < this.limit;
   }
@@ -22,6 +27,8 @@ export class HandlerSlots {
 /** A lane that this process serves, with the claims of it that wait for a slot, oldest first. */
 export class ServedLane {
   readonly waiting: Attempt[] = [];
+  /** It may have jobs to claim: until a claim of it comes back short. */
+  more = true;
 
   constructor(
     readonly lane: Lane,

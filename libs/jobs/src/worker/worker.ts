@@ -281,7 +281,7 @@ export class Worker {
   }
 
   #found(queue: QueueWorker): void {
-    queue.wanted = true;
+    queue.want();
     this.#moved(queue);
   }
 
@@ -289,7 +289,7 @@ export class Worker {
   #freed(queue: QueueWorker): void {
     this.#moved(queue);
     for (const other of this.#queues.values())
-      if (other !== queue && (other.waiting > 0 || other.wanted)) this.#moved(other);
+      if (other !== queue && (other.waiting > 0 || other.hungry)) this.#moved(other);
   }
 
   /** There may be room in this queue, or something to claim. */
@@ -297,7 +297,7 @@ export class Worker {
     this.#quarantine.moved();
     if (!this.#open) return;
     this.#slots.fill(queue);
-    if (queue.wanted && !queue.claiming && queue.room > 0) void this.#feed(queue);
+    if (!queue.claiming && queue.hungry) void this.#feed(queue);
   }
 
   async #feed(queue: QueueWorker): Promise<void> {
