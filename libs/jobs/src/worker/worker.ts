@@ -302,7 +302,9 @@ export class Worker {
 
   async #feed(queue: QueueWorker): Promise<void> {
     const fed = await this.#claimer.feed(queue);
-    if (this.state === "draining") return this.#slots.handBackWaiting(queue);
+    // It came too late: nothing is started now, and to an emptying worker it would never be empty.
+    if (this.state === "draining" || !this.#quarantine.open)
+      return this.#slots.handBackWaiting(queue);
     this.#lookout.claimed(queue);
     // What moved during the pause after a failure was not heeded.
     if (!fed) this.#moved(queue);

@@ -1,0 +1,67 @@
+import { jest } from "@jest/globals";
+import { JobQueue, defineJob } from "nestjs-pg-jobs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Session } from "../../libs/jobs/src/pg/session.js";
+import { Bench } from "../support/harness.js";
+import { handler, payloads } from "../support/handlers.js";
+import { until } from "../support/until.js";
+
+// A job whose process died twice runs alone. Whatever else goes on, the worker must come out of it again.
+
+const work = defineJob("work");
+const suspect = defineJob("suspect");
+
+describe("quarantine", () => {
+  let bench: Bench;
+  beforeEach(async () => void (bench = await Bench.open()));
+  afterEach(async () => {
+    jest.restoreAllMocks();
+    await bench.close();
+  });
+
+  /** A job that has killed its process twice, due now. */
+  async function addSuspect(jobs: JobQueue): Promise<string> {
+    const { id } = await jobs.enqueue(suspect, {}, { delay: "1h" });
+    await bench.sql(
+      "update jobs.job set lane = lane + 20000, crashes = 2, run_at = now() where id = $1",
+      [id.split("-")[1]],
+    );
+    return id;
+  }
+
+  /** The answer of each claim takes so long: there is always one under way. */
+  function slowClaims(ms: number): void {
+    const exclusive = Session.prototype.exclusive;
+    jest.spyOn(Session.prototype, "exclusive").mockImplementation(function (this: Session, fn) {
+      return exclusive.call(this, (run) =>
+        fn(async (statement, values) => {
+          const rows = await run(statement, values);
+          if (statement.name === "claim") await sleep(ms);
+          return rows;
+        }),
+      ) as never;
+    });
+  }
+
+  it("gives back what a claim brings after the worker began to make itself empty", async () => {
+    slowClaims(60);
+    let ran = 0;
+    const app = await bench.worker(
+      [
+        handler(work, async () => void ((ran += 1), await sleep(50))),
+        handler(suspect, () => "alive"),
+      ],
+      { poll: "100ms", queues: { default: { concurrency: 5 } } },
+    );
+    const jobs = app.get(JobQueue);
+    await jobs.enqueueMany(work, payloads(2_500));
+    await until(() => ran > 0);
+    const id = await addSuspect(jobs);
+    await until(async () => (await bench.state(id)) === "succeeded", {
+      timeout: 25_000,
+      what: "the suspect to run",
+    });
+    const before = ran;
+    await until(() => ran > before, { what: "the others to go on" });
+  }, 60_000);
+});
