@@ -3,7 +3,7 @@ import { JobQueue, defineJob } from "nestjs-pg-jobs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Session } from "../../libs/jobs/src/pg/session.js";
 import { Bench } from "../support/harness.js";
-import { handler, payloads } from "../support/handlers.js";
+import { Gate, handler, payloads } from "../support/handlers.js";
 import { until } from "../support/until.js";
 
 // A job whose process died twice runs alone. Whatever else goes on, the worker must come out of it again.
@@ -63,5 +63,32 @@ describe("quarantine", () => {
     });
     const before = ran;
     await until(() => ran > before, { what: "the others to go on" });
+  }, 60_000);
+
+  it("is not waited for by a slot that a body without end has taken", async () => {
+    const gate = new Gate();
+    const app = await bench.worker(
+      [
+        handler(work, () => "done"),
+        handler(suspect, async () => await gate.opened, {
+          concurrency: 1,
+          timeout: "100ms",
+          attempts: 1,
+        }),
+      ],
+      { poll: "100ms", queues: { default: { concurrency: 5 } } },
+    );
+    const jobs = app.get(JobQueue);
+    const { id } = await jobs.enqueue(suspect, {});
+    // Dead by its timeout, but its body goes on.
+    await until(async () => (await bench.state(id)) === "dead", { timeout: 15_000 });
+    const other = await addSuspect(jobs);
+    await sleep(500);
+    await jobs.enqueueMany(work, payloads(3));
+    await until(async () => (await bench.states()).succeeded === 3, { what: "the others to run" });
+    gate.open();
+    await until(async () => (await bench.state(other)) === "succeeded", {
+      what: "the suspect to run",
+    });
   }, 60_000);
 });

@@ -204,7 +204,7 @@ describe("QueueWorker", () => {
 
   it("asks for one suspect, in the lanes that are set aside", () => {
     const queue = queueOf({}, { a: null }, [lane(0, "a"), lane(3, "a", 1)]);
-    const { lanes, room } = queue.askSuspect();
+    const { lanes, room } = queue.askSuspect()!;
     expect(room).toBe(1);
     expect(lanes.map((one) => one.lane)).toEqual([20_003, 20_000]);
     // A claim from there belongs to the lane it came from.

@@ -32,8 +32,10 @@ export class Quarantine {
   }
 
   /** Told after each look in which queues suspects wait. */
-  consider(queues: ReadonlySet<number>): void {
-    if (queues.size === 0) {
+  consider(suspects: ReadonlySet<number>): void {
+    // A body without end may have its slot: then the suspect is left to others, or it would be waited for in vain.
+    const queues = [...suspects].filter((id) => this.ports.queues.get(id)?.askSuspect());
+    if (queues.length === 0) {
       this.#patienceEnds = undefined;
       if (this.#state === "emptying") this.#release();
       return;
@@ -57,14 +59,14 @@ export class Quarantine {
     if (this.#state === "emptying") this.ports.look();
   }
 
-  async #runAlone(queueIds: ReadonlySet<number>): Promise<void> {
+  async #runAlone(queueIds: readonly number[]): Promise<void> {
     this.#state = "alone";
     const { claimer, slots, queues, outage } = this.ports;
     try {
       for (const id of queueIds) {
-        const queue = queues.get(id)!;
-        const taken = await claimer.take(queue, queue.askSuspect());
-        if (taken === 0) continue;
+        const queue = queues.get(id);
+        const ask = queue?.askSuspect();
+        if (!queue || !ask || (await claimer.take(queue, ask)) === 0) continue;
         const empty = new Promise<void>((resolve) => (this.#whenEmpty = resolve));
         slots.fill(queue);
         if (slots.held > 0) await empty;

@@ -33,6 +33,8 @@ export class QueueWorker {
   held = 0;
   running = 0;
   waiting = 0;
+  /** Bodies that go on though their attempt is over: they may never end, and keep their slots. */
+  stuck = 0;
 
   constructor(
     readonly settings: QueueSettings,
@@ -123,9 +125,12 @@ export class QueueWorker {
     this.cursor.learn(claims, full.length > 0, costMs, now);
   }
 
-  /** The quarantined jobs of these lanes, one of them. */
-  askSuspect(): ClaimAsk {
-    const lanes = this.#lanes.map(({ lane }) => ({
+  /** One quarantined job, of the lanes that start it once this process is empty; undefined when none does. */
+  askSuspect(): ClaimAsk | undefined {
+    if (this.stuck >= this.settings.concurrency) return undefined;
+    const free = this.#lanes.filter(({ slots }) => slots.stuck < slots.limit);
+    if (free.length === 0) return undefined;
+    const lanes = free.map(({ lane }) => ({
       lane: lane.lane + QUARANTINED,
       at: "-infinity",
       id: "0",
@@ -157,14 +162,22 @@ export class QueueWorker {
 
   /** Its body has ended: the slot is free. */
   ended(attempt: Attempt): void {
+    const { slots } = this.#served(attempt.claim);
     this.running--;
-    this.#served(attempt.claim).slots.running--;
+    slots.running--;
+    if (attempt.phase !== "over") return;
+    this.stuck--;
+    slots.stuck--;
   }
 
-  /** It is settled or lost: this process does not hold it any more. */
-  over(attempt: Attempt): void {
+  /** It is settled or lost: this process does not hold it any more. `runs`: its body does not know yet. */
+  over(attempt: Attempt, runs = false): void {
+    const { slots } = this.#served(attempt.claim);
     this.held--;
-    this.#served(attempt.claim).slots.held--;
+    slots.held--;
+    if (!runs) return;
+    this.stuck++;
+    slots.stuck++;
   }
 
   /** It waited in vain: lost, or handed back. */

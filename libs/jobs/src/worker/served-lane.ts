@@ -7,6 +7,8 @@ export class HandlerSlots {
   running = 0;
   /** Claimed and not over: waiting, running, being settled. */
   held = 0;
+  /** Running though their attempt is over. */
+  stuck = 0;
 
   constructor(readonly handler: Handler) {}
 

@@ -242,7 +242,7 @@ export class Slots implements SettleListener {
     if (this.#byId.get(attempt.id) === attempt) this.#byId.delete(attempt.id);
     this.#bySlot[attempt.slot] = undefined;
     this.#lease.held.release(attempt.slot);
-    queue.over(attempt);
+    queue.over(attempt, this.#bodies.has(attempt));
     return queue;
   }
 
