@@ -188,6 +188,29 @@ describe("QueueWorker", () => {
     expect(asked(queue)).toEqual([[2, 1]]);
   });
 
+  it("claims nothing for slots that bodies without end have, and lets go of what waits for them", () => {
+    const lanes = [lane(0, "a"), lane(1, "b")];
+    const queue = queueOf({ concurrency: 3, prefetch: 3 }, { a: 1, b: null }, lanes);
+    const [a] = take(queue, 0, 2);
+    const stick = (one: Attempt) => {
+      one.phase = "over";
+      queue.over(one, true);
+    };
+    stick(a!);
+    expect(asked(queue)).toEqual([[1, 4]]);
+    expect(queue.takeStranded()).toHaveLength(1);
+    queue.over(attemptOf(claim(0)));
+    const [b, c] = take(queue, 1, 4);
+    stick(b!);
+    expect(queue.takeStranded()).toEqual([]);
+    stick(c!);
+    expect([queue.room, queue.ask(0)]).toEqual([0, undefined]);
+    expect(queue.takeStranded()).toHaveLength(2);
+    queue.ended(a!);
+    expect([queue.stuck, queue.waiting]).toEqual([2, 0]);
+    expect(Object.fromEntries(asked(queue))).toHaveProperty("0");
+  });
+
   it("forgets what waits when it is lost, and hands it all out for the drain", () => {
     const queue = queueOf({ concurrency: 1, prefetch: 3 }, { a: null }, [lane(0, "a")]);
     const all = [0, 1, 2, 3].map(() => attemptOf(claim(0)));

@@ -1,5 +1,5 @@
 import pg from "pg";
-import { isFatal, isServerUnready, sqlState } from "./sqlstate.js";
+import { isFatal, isReadOnly, isServerUnready, sqlState } from "./sqlstate.js";
 import { type Row, type Runner, Statement } from "./statement.js";
 
 // One connection with a purpose: statements go one after another, it reconnects by itself, and every
@@ -181,6 +181,11 @@ export class Session implements Runner {
       // Several statements in one text, as migrations are, answer with an array of results.
       return result.rows ?? [];
     } catch (error) {
+      // After a failover this server is a standby: the way to the new one leads through a new connection.
+      if (this.#client === client && isReadOnly(error)) {
+        this.#lost(client, error);
+        throw new ConnectionLostError(false, error);
+      }
       if (this.#client === client && !isFatal(error) && sqlState(error) !== undefined) throw error;
       this.#lost(client, error);
       throw new ConnectionLostError(true, overdue ?? error, backendOf(client));

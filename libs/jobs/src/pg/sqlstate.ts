@@ -29,8 +29,15 @@ export function isTransient(error: unknown): boolean {
 /** The connection is of no use any more: fatal server messages end the session. */
 export function isFatal(error: unknown): boolean {
   const severity = (error as { severity?: unknown } | null)?.severity;
-  return severity === "FATAL" || severity === "PANIC";
+  // The word is in the server's language, the state is not.
+  return severity === "FATAL" || severity === "PANIC" || ENDINGS.has(sqlState(error) ?? "");
 }
+
+/** Shut down, crashed, not up, idle for too long, in a transaction and out of it. */
+const ENDINGS = new Set(["57P01", "57P02", "57P03", "57P05", "25P03"]);
+
+/** `read_only_sql_transaction`: a standby, or a server that became one. */
+export const isReadOnly = (error: unknown): boolean => sqlState(error) === "25006";
 
 /** The server understood us and the fault lies in the data or the statement: one row may have poisoned a batch. */
 export function isDataError(error: unknown): boolean {

@@ -70,7 +70,7 @@ export class QueueWorker {
   /** The lanes that a look is worth: those of full handlers are claimed from as soon as these have a slot. */
   toLookAt(): ServedLane[] {
     return this.#lanes.filter((served) => {
-      const startable = served.slots.held < served.slots.limit;
+      const startable = served.slots.held < served.slots.usable;
       if (!startable) served.more = true;
       return startable;
     });
@@ -82,9 +82,11 @@ export class QueueWorker {
 
   /** How many more may be claimed now; 0 as long as a claim would be too small to be worth a statement. */
   get room(): number {
-    const { concurrency, prefetch } = this.settings;
-    const room = concurrency + prefetch - this.held;
-    const worthIt = room * 4 >= concurrency + prefetch || this.held < concurrency;
+    const usable = this.settings.concurrency - this.stuck;
+    if (usable <= 0) return 0;
+    const most = usable + this.settings.prefetch;
+    const room = most - this.held;
+    const worthIt = room * 4 >= most || this.held < usable;
     return worthIt ? Math.max(0, room) : 0;
   }
 
@@ -101,8 +103,8 @@ export class QueueWorker {
       const { lane, slots } = served;
       if (!served.more) return [];
       const taken = slots.held + (promised.get(slots) ?? 0);
-      const startable = Math.max(0, slots.limit - taken);
-      const more = Math.min(slots.limit, 2 * slots.limit - taken, Math.max(0, ahead));
+      const startable = Math.max(0, slots.usable - taken);
+      const more = Math.min(slots.usable, 2 * slots.usable - taken, Math.max(0, ahead));
       const share = Math.min(room, startable + Math.max(0, more));
       if (share <= 0) return [];
       ahead -= Math.max(0, share - startable);
@@ -128,7 +130,7 @@ export class QueueWorker {
   /** One quarantined job, of the lanes that start it once this process is empty; undefined when none does. */
   askSuspect(): ClaimAsk | undefined {
     if (this.stuck >= this.settings.concurrency) return undefined;
-    const free = this.#lanes.filter(({ slots }) => slots.stuck < slots.limit);
+    const free = this.#lanes.filter(({ slots }) => slots.usable > 0);
     if (free.length === 0) return undefined;
     const lanes = free.map(({ lane }) => ({
       lane: lane.lane + QUARANTINED,
@@ -195,11 +197,22 @@ export class QueueWorker {
     return this.#lanes.flatMap(({ waiting }) => waiting.splice(0));
   }
 
+  /** Those that wait for slots which may never be free again; they are not waiting any more. */
+  takeStranded(): Attempt[] {
+    if (this.waiting === 0) return [];
+    if (this.stuck >= this.settings.concurrency) return this.takeWaiting();
+    const stranded = this.#lanes.flatMap(({ waiting, slots }) =>
+      slots.usable > 0 ? [] : waiting.splice(0),
+    );
+    this.waiting -= stranded.length;
+    return stranded;
+  }
+
   /** How many claims are held that their handlers have no slots for. */
   get #beyond(): number {
     const handlers = new Set(this.#lanes.map(({ slots }) => slots));
     let beyond = 0;
-    for (const { held, limit } of handlers) beyond += Math.max(0, held - limit);
+    for (const { held, usable } of handlers) beyond += Math.max(0, held - usable);
     return beyond;
   }
 

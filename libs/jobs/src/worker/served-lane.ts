@@ -18,7 +18,12 @@ export class HandlerSlots {
 
   /** One more claim could start, or wait for a slot that is taken. */
   get open(): boolean {
-    return this.held < 2 * this.limit;
+    return this.held < 2 * this.usable;
+  }
+
+  /** What is left of the limit beside bodies that may never end. */
+  get usable(): number {
+    return Math.max(0, this.limit - this.stuck);
   }
 
   get free(): boolean {

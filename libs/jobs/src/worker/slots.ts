@@ -84,9 +84,11 @@ export class Slots implements SettleListener {
     this.#setAside(queue, attempt);
   }
 
-  /** Starts what waits, as far as there are slots. */
+  /** Starts what waits, as far as there are slots; gives back what would wait for a body without end. */
   fill(queue: QueueWorker): void {
     for (let attempt = queue.next(); attempt; attempt = queue.next()) this.#start(queue, attempt);
+    for (const attempt of queue.takeStranded())
+      this.#end(attempt, { verb: "hand-back", started: false, quarantine: false });
   }
 
   /** The renewing thread found a claim that is not ours any more. */

@@ -1,0 +1,32 @@
+import { ConnectionLostError } from "../../libs/jobs/src/pg/session.js";
+import { Statement } from "../../libs/jobs/src/pg/statement.js";
+import { Bench } from "../support/harness.js";
+
+const pid = new Statement(null, () => "select pg_backend_pid()");
+const demote = new Statement(null, () => "set default_transaction_read_only = on");
+const write = new Statement(null, (jobs) => `update ${jobs}.chore set due_at = due_at`);
+
+describe("Session", () => {
+  let bench: Bench;
+  beforeAll(async () => void (bench = await Bench.open()));
+  afterAll(async () => await bench.close());
+
+  it.each(["alone", "in a transaction"])(
+    "leaves a server that does not take writes any more, so that the next statement finds the new one (%s)",
+    async (where) => {
+      const session = bench.session();
+      const [before] = await session.run(pid);
+      await session.run(demote);
+      const refused =
+        where === "alone"
+          ? session.run(write)
+          : session.transaction(async (run) => void (await run(write)));
+      const error = await refused.catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(ConnectionLostError);
+      // Nothing can have taken effect.
+      expect(error).toMatchObject({ sent: false, cause: { code: "25006" } });
+      await session.run(write);
+      expect(await session.run(pid)).not.toEqual([before]);
+    },
+  );
+});
