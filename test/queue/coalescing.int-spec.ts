@@ -19,7 +19,7 @@ beforeEach(async () => void (await bench.sql("truncate jobs.job")));
 /** How many statements our own sessions send meanwhile. */
 async function statements(work: () => Promise<unknown>): Promise<number> {
   let sent = 0;
-  const real = pg.Client.prototype.query as (...args: unknown[]) => unknown;
+  const real = Reflect.get(pg.Client.prototype, "query") as (...args: unknown[]) => unknown;
   const spy = jest.spyOn(pg.Client.prototype, "query").mockImplementation(function (
     this: pg.Client,
     ...args: unknown[]

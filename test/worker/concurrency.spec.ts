@@ -1,4 +1,6 @@
+import { jest } from "@jest/globals";
 import { JobQueue, type WorkerOptions, defineJob } from "nestjs-pg-jobs";
+import { Session } from "../../libs/jobs/src/pg/session.js";
 import { Bench } from "../support/harness.js";
 import { Gate, Gauge, handler, payloads } from "../support/handlers.js";
 import { until } from "../support/until.js";
@@ -140,6 +142,54 @@ describe("concurrency", () => {
       await until(() => ran === 5, { timeout: 2_000, what: "the other kind to run" });
     } finally {
       gate.open();
+    }
+  });
+
+  it("a full handler beside another lane is fed at once, and its backlog is not looked at in circles", async () => {
+    const sent: (string | null)[] = [];
+    const exclusive = Session.prototype.exclusive;
+    const spy = jest.spyOn(Session.prototype, "exclusive").mockImplementation(function (
+      this: Session,
+      fn,
+    ) {
+      return exclusive.call(this, (run) =>
+        fn((statement, values) => {
+          sent.push(statement.name);
+          return run(statement, values);
+        }),
+      ) as never;
+    });
+    try {
+      const gate = new Gate();
+      let ran = 0;
+      const app = await bench.worker(
+        [
+          handler(wide, () => "done"),
+          handler(narrow, async () => (++ran === 61 ? await gate.opened : null), {
+            concurrency: 1,
+          }),
+        ],
+        { poll: "5s" },
+      );
+      const jobs = app.get(JobQueue);
+      await jobs.enqueue(wide, {});
+      await until(async () => (await bench.states()).succeeded === 1);
+      const from = performance.now();
+      await jobs.enqueueMany(narrow, payloads(100));
+      await until(() => ran === 61, { what: "60 of them to have run" });
+      // Two at a time, one look apart, took 1.5 s.
+      expect(performance.now() - from).toBeLessThan(1_000);
+      await new Promise((done) => setTimeout(done, 500));
+      sent.length = 0;
+      await new Promise((done) => setTimeout(done, 1_500));
+      expect(sent.filter((name) => name === "look" || name === "claim").length).toBeLessThan(6);
+      // What is due in the other lane is seen in time all the same.
+      const { id } = await jobs.enqueue(wide, {}, { delay: "300ms" });
+      await until(async () => (await bench.state(id)) === "succeeded", { timeout: 2_000 });
+      gate.open();
+      await until(async () => (await bench.states()).succeeded === 102, { what: "all to succeed" });
+    } finally {
+      spy.mockRestore();
     }
   });
 });
