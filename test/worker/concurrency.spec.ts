@@ -147,7 +147,7 @@ describe("concurrency", () => {
 
   it("a full handler beside another lane is fed at once, and its backlog is not looked at in circles", async () => {
     const sent: (string | null)[] = [];
-    const exclusive = Session.prototype.exclusive;
+    const exclusive = Reflect.get(Session.prototype, "exclusive") as Session["exclusive"];
     const spy = jest.spyOn(Session.prototype, "exclusive").mockImplementation(function (
       this: Session,
       fn,

@@ -31,7 +31,7 @@ describe("quarantine", () => {
 
   /** The answer of each claim takes so long: there is always one under way. */
   function slowClaims(ms: number): void {
-    const exclusive = Session.prototype.exclusive;
+    const exclusive = Reflect.get(Session.prototype, "exclusive") as Session["exclusive"];
     jest.spyOn(Session.prototype, "exclusive").mockImplementation(function (this: Session, fn) {
       return exclusive.call(this, (run) =>
         fn(async (statement, values) => {
@@ -48,7 +48,10 @@ describe("quarantine", () => {
     let ran = 0;
     const app = await bench.worker(
       [
-        handler(work, async () => void ((ran += 1), await sleep(50))),
+        handler(work, async () => {
+          ran += 1;
+          await sleep(50);
+        }),
         handler(suspect, () => "alive"),
       ],
       { poll: "100ms", queues: { default: { concurrency: 5 } } },
