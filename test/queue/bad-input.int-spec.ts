@@ -22,7 +22,10 @@ beforeAll(async () => {
 });
 afterAll(async () => await bench.close());
 beforeEach(async () => void (await bench.sql("truncate jobs.job")));
-afterEach(async () => expect(await bench.states()).toEqual({}));
+afterEach(async () => {
+  const left = await bench.states();
+  if (Object.keys(left).length > 0) throw new Error(`jobs were left: ${JSON.stringify(left)}`);
+});
 
 const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]);
 const sparse: unknown[] = [1];

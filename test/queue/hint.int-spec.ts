@@ -61,8 +61,9 @@ describe("a hint", () => {
     await jobs.enqueue("work", {}, { queue, key: "k", delay: "1h" });
     await jobs.enqueue("work", {}, { queue, key: "k" });
     await jobs.enqueue("work", {}, { queue, delay: "2.1s" });
+    const due = performance.now() + 200;
     await jobs.enqueue("work", {}, { queue, delay: 200 });
-    await word();
+    await word(due);
     expect(heard()).toHaveLength(1);
   });
 
@@ -98,8 +99,9 @@ describe("a hint", () => {
       throw new Error("rollback");
     });
     await expect(call).rejects.toThrow("rollback");
+    const due = performance.now() + 200;
     await jobs.enqueue("work", {}, { queue, delay: 200 });
-    await word();
+    await word(due);
     expect(heard()).toHaveLength(1);
   });
 
@@ -134,8 +136,9 @@ describe("a hint", () => {
     const silent = await bench.producer({ notify: false });
     await silent.enqueue("work", {}, { queue });
     await dataSource.transaction(async (em) => await silent.in(em).enqueue("work", {}, { queue }));
+    const due = performance.now() + 200;
     await jobs.enqueue("work", {}, { queue, delay: 200 });
-    await word();
+    await word(due);
     expect(heard()).toHaveLength(1);
   });
 });

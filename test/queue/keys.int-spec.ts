@@ -122,22 +122,24 @@ describe("a key", () => {
 
   it("never lets two processes wait for one another", async () => {
     const other = await bench.producer();
-    for (let round = 0; round < 25; round++) {
-      const keys = Array.from({ length: 40 }, (_, n) => ({
-        payload: {},
-        key: `${round}-${n}`,
-        queue: n % 2 ? "one" : "two",
-      }));
-      const [forth, back] = await Promise.all([
-        jobs.enqueueMany("work", keys),
-        other.enqueueMany("work", keys.toReversed()),
-      ]);
-      expect(back.toReversed().map(({ id }) => id)).toEqual(forth.map(({ id }) => id));
+    for (const queues of [["one"], ["one", "two"]]) {
+      for (let round = 0; round < 8; round++) {
+        const keys = Array.from({ length: 800 }, (_, n) => ({
+          payload: {},
+          key: `${round}-${n}`,
+          queue: queues[n % queues.length]!,
+        }));
+        const started = performance.now();
+        const [forth, back] = await Promise.all([
+          jobs.enqueueMany("work", keys),
+          other.enqueueMany("work", keys.toReversed()),
+        ]);
+        // PostgreSQL finds a deadlock after a second; it would be resolved, but not be cheap.
+        expect(performance.now() - started).toBeLessThan(1_000);
+        expect(back.toReversed().map(({ id }) => id)).toEqual(forth.map(({ id }) => id));
+      }
+      await bench.sql("truncate jobs.job");
     }
-    const [{ deadlocks } = { deadlocks: -1 }] = await bench.sql<{ deadlocks: number }>(
-      "select deadlocks::int from pg_stat_database where datname = current_database()",
-    );
-    expect(deadlocks).toBe(0);
   });
 });
 

@@ -60,7 +60,11 @@ const CALLERS: Record<string, Run> = {
   "a pg client": async (work) => {
     const client = new pg.Client({ connectionString: bench.url });
     await client.connect();
-    await onClient(client, work).finally(() => void client.end());
+    try {
+      await onClient(client, work);
+    } finally {
+      await client.end();
+    }
   },
   "a pg pool's client": async (work) => {
     const client = await bench.client();

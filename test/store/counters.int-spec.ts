@@ -1,4 +1,5 @@
 import { JobInspector } from "nestjs-pg-jobs";
+import { QUARANTINED } from "../../libs/jobs/src/store/queues/lanes.js";
 import { rollUp } from "../../libs/jobs/src/store/upkeep/chores.js";
 import { bury } from "../../libs/jobs/src/store/transitions/bury.js";
 import { handBack } from "../../libs/jobs/src/store/transitions/hand-back.js";
@@ -8,7 +9,7 @@ import { skip } from "../../libs/jobs/src/store/transitions/skip.js";
 import { snooze } from "../../libs/jobs/src/store/transitions/snooze.js";
 import { succeed } from "../../libs/jobs/src/store/transitions/succeed.js";
 import { Bench } from "../support/harness.js";
-import { Hands } from "../support/hands.js";
+import { Hands, from } from "../support/hands.js";
 
 // The counters are exact: whatever happens to jobs, they say what counting rows would say.
 
@@ -38,7 +39,8 @@ const counted = async () =>
 async function step(hands: Hands, worker: number): Promise<void> {
   const { session, queueId } = hands;
   if (Math.random() < 0.5) await hands.addMany(1 + Math.floor(Math.random() * 5));
-  const claims = await hands.claim(worker, { room: 4 });
+  const lanes = [from(hands.lane), from(hands.lane + QUARANTINED)];
+  const claims = await hands.claim(worker, { room: 4, lanes });
   const verb = pick([succeed, skip, snooze, retry, bury, handBack, undefined]);
   const batch = claims.map((claim) => ({
     ...claim,
