@@ -162,7 +162,8 @@ describe("with a worker", () => {
         },
         { what: `attempt ${index + 1} has failed` },
       );
-      expect(row.wait).toBeLessThanOrEqual(wait);
+      // The reader's now() may be a little older than the writer's, and the row there all the same.
+      expect(row.wait).toBeLessThan(wait + 0.5);
       expect(row.wait).toBeGreaterThan(wait - 5);
       await bench.age(String(jobId), `${wait} seconds`);
     }

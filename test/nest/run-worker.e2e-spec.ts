@@ -74,6 +74,13 @@ describe("runWorker, as a process of its own", () => {
     expect(worker.output.split("schemma").length).toBe(2);
   });
 
+  it("what is found out in a lifecycle hook is told too, of which Nest says nothing", async () => {
+    const worker = start({ root: { connections: 2 } });
+    expect(await worker.exit()).toBe(1);
+    expect(worker.output).toContain("connections: expected at least 5 for a worker, found 2");
+    expect(worker.output).not.toMatch(/^ +at /m);
+  });
+
   it("without the database: alive, not ready; then ready, and it works", async () => {
     const proxy = await TcpProxy.start(bench.url);
     try {

@@ -124,6 +124,9 @@ describe("the worker is drained before anything that its handlers may need is go
     async ({ arrangement, global, closer }) => {
       gate = new Gate();
       const { opened } = gate;
+      const [{ since } = { since: "" }] = await bench.sql<{ since: string }>(
+        "select clock_timestamp()::text as since",
+      );
       const started = new Gate();
       const Database = CLOSERS[closer](bench.url);
       const databaseModule = module({
@@ -193,7 +196,8 @@ describe("the worker is drained before anything that its handlers may need is go
         { payload: "by the queue", state: "queued" },
       ]);
       const left = await bench.sql(
-        "select application_name from pg_stat_activity where application_name like 'pg-jobs%' and datname = current_database()",
+        "select application_name from pg_stat_activity where application_name like 'pg-jobs%' and datname = current_database() and backend_start > $1",
+        [since],
       );
       expect(left).toEqual([]);
     },

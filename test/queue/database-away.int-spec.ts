@@ -16,23 +16,27 @@ beforeEach(async () => {
   bench = await Bench.open();
   const line = await bench.line();
   proxy = line.proxy;
-  jobs = await bench.producer({ connection: { url: line.url } });
+  jobs = await bench.producer({ connection: { url: line.url }, notify: false });
   await jobs.enqueue("work", { n: 0 });
 });
 afterEach(async () => await bench.close());
 
 const rows = async () => (await bench.sql("select id from jobs.job_status")).length;
 
+/** The server processes of the producer under test. */
 const backends = async () =>
-  await bench.sql<{ pid: number }>(
-    "select pid from pg_stat_activity where application_name = 'pg-jobs front' and datname = current_database()",
-  );
+  await bench.sql<{ pid: number }>("select pid from pg_stat_activity where client_port = any($1)", [
+    proxy.ports,
+  ]);
 
 describe("a database that goes away", () => {
   it("while the connection idles is not noticed by the next call", async () => {
     for (let round = 0; round < 5; round++) {
-      const [{ pid } = { pid: 0 }] = await backends();
-      await bench.sql("select pg_terminate_backend($1, 5000)", [pid]);
+      const [front, ...more] = await backends();
+      expect(more).toEqual([]);
+      expect(
+        await bench.sql("select pg_terminate_backend($1, 5000) as gone", [front!.pid]),
+      ).toEqual([{ gone: true }]);
       await expect(jobs.enqueue("work", {})).resolves.toMatchObject({ deduplicated: false });
     }
     proxy.resetAll();

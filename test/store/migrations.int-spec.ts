@@ -80,18 +80,20 @@ describe("migrate", () => {
     expect(await bench.migrate()).toEqual([1]);
   });
 
-  it("waits for a transaction that holds a table, and starts again after a deadlock with it", async () => {
+  it("starts again after a deadlock with whoever holds a table", async () => {
     await bench.migrate();
-    await bench.sql("delete from jobs.migration");
     const client = await bench.client();
+    await client.query("set deadlock_timeout = '1min'");
     await client.query(`begin; lock table ${bench.schema}.migration in access exclusive mode`);
     const migrating = bench.migrate();
     migrating.catch(() => undefined);
     const blocked = "select 1 from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0";
     await until(async () => (await bench.sql(blocked)).length, { what: "it waits" });
-    await client.query(`drop schema ${bench.schema} cascade; commit`);
-    client.release();
-    expect(await migrating).toEqual([1]);
+    // The lock of all migrations is free when ours has been the victim.
+    await client.query("select pg_advisory_xact_lock(7463825)");
+    await client.query("rollback");
+    client.release(true);
+    expect(await migrating).toEqual([]);
   });
 
   it("refuses a schema whose migrations are not those of this release", async () => {
@@ -211,6 +213,13 @@ describe("migrate: 'on-start'", () => {
     await bench.migrate();
     await bench.sql("update jobs.migration set checksum = 'edited'");
     await expect(bench.producer({ migrate: "on-start" })).rejects.toThrow(MigrationDriftError);
+    // A process that boots apart from Nest's abort would otherwise never end.
+    const left = `select pid from pg_stat_activity where datname = current_database()
+      and application_name = 'pg-jobs front' and query = 'rollback'`;
+    await until(async () => (await bench.sql(left)).length === 0, {
+      what: "its connection is closed",
+      timeout: 2_000,
+    });
   });
 
   it("waits for a database that is away", async () => {

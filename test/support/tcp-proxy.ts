@@ -43,6 +43,11 @@ export class TcpProxy {
     return this.links.size;
   }
 
+  /** By these `client_port`s `pg_stat_activity` knows what comes through here. */
+  get ports(): number[] {
+    return [...this.links].flatMap((link) => link.port ?? []);
+  }
+
   /** Bytes that are held up: a request under way in `deaf`, an answer in `mute`. */
   get held(): number {
     let bytes = 0;
@@ -135,6 +140,10 @@ class Link {
 
   get held(): number {
     return this.kept.reduce((sum, { chunk }) => sum + chunk.length, 0);
+  }
+
+  get port(): number | undefined {
+    return this.upstream.localPort;
   }
 
   update(mode: ProxyMode): void {

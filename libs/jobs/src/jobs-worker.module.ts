@@ -75,12 +75,19 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
 
   /** Here, so that what is wrong with a handler fails the boot. */
   onModuleInit(): void {
-    const handlers = atBoot(() => {
-      const found = this.explorer.explore(this, [JobsWorkerModule], this.root.defaults);
-      this.#check(found);
-      return found;
-    });
-    this.#worker = this.#make(handlers);
+    this.#worker = this.#make(atBoot(() => this.#explore()));
+  }
+
+  #explore(): Handler[] {
+    try {
+      const handlers = this.explorer.explore(this, [JobsWorkerModule], this.root.defaults);
+      this.#check(handlers);
+      return handlers;
+    } catch (error) {
+      // Nest says nothing of what fails in a hook.
+      this.#logger.error((error as Error).message);
+      throw error;
+    }
   }
 
   /** Only now is everything up that a handler may need. */

@@ -143,7 +143,14 @@ export class JobsModule
   async onModuleInit(): Promise<void> {
     this.#stopLogging = logEvents(this.events);
     this.#warnOfCopies();
-    if (this.options.migrate === "on-start") await this.#migrate();
+    if (this.options.migrate !== "on-start") return;
+    try {
+      await this.#migrate();
+    } catch (error) {
+      // Nest closes no module of an app that did not boot: an open connection would keep the process alive.
+      await this.database.close(FAREWELL_MS);
+      throw error;
+    }
   }
 
   /** After every other module: users' providers are gone, nobody can enqueue any more. */

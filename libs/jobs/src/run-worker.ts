@@ -1,6 +1,6 @@
 import { type INestApplicationContext, Logger, type Type } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
-import { JobsError } from "./job/errors.js";
+import { JobsError, OptionsError } from "./job/errors.js";
 import { JobsWorkerModule } from "./jobs-worker.module.js";
 import { type HealthOptions, type HealthServer, serveHealth } from "./worker-health.js";
 
@@ -75,15 +75,19 @@ async function boot(
       health: options.health && (await serveHealth(options.health, workersOf(app))),
     };
   } catch (error) {
-    // What failed in Nest's own boot, Nest has told.
-    if (error instanceof JobsError && app)
-      logger.error(`The worker cannot start: ${error.message}`); // its message, not our stack
-    else logger.error("The worker cannot start", ...(app ? [error] : []));
+    if (!app && isTold(error)) logger.error("The worker cannot start");
+    else if (error instanceof JobsError) logger.error(`The worker cannot start: ${error.message}`); // its message, not our stack
+    else logger.error("The worker cannot start", error);
     // Without its port it must not go on, but it may have claimed jobs already: they are not dropped.
     await app?.close();
     process.exit(EXIT.bootFailed);
   }
 }
+
+/** Nest logs what a constructor or factory throws, the worker what is wrong with handlers; nobody, what a hook throws. */
+const isTold = (error: unknown): boolean =>
+  error instanceof OptionsError ||
+  /[\\/]core[\\/]injector[\\/]/.test((error as Error | undefined)?.stack ?? "");
 
 function workersOf(app: INestApplicationContext): JobsWorkerModule[] {
   return app.get(JobsWorkerModule, { strict: false, each: true });
