@@ -76,7 +76,22 @@ describe("a worker with nothing to do", () => {
       JOBS_SCHEMA: bench.schema,
       WORKER_PORT: "0",
     });
-    await app.ready();
+    const port = await app.ready();
+    // It listens before it has begun: what it sends until then is no idleness.
+    await until(async () => (await fetch(`http://127.0.0.1:${port}/readyz`)).ok, {
+      timeout: 20_000,
+      what: "it works",
+    });
+    await until(
+      async () =>
+        (
+          await admin.query(
+            "select 1 from pg_stat_activity where usename = $1 and application_name = 'pg-jobs listen' and query like 'listen probe%' and state = 'idle'",
+            [role],
+          )
+        ).rows.length > 0,
+      { what: "it listens to others" },
+    );
     await rolledUp(bench);
     return { what: "apps/worker", bench, role, pid: app.child.pid!, end: () => app.end() };
   }
