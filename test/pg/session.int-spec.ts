@@ -1,4 +1,4 @@
-import { ConnectionLostError } from "../../libs/jobs/src/pg/session.js";
+import { ConnectionLostError, Session } from "../../libs/jobs/src/pg/session.js";
 import { Statement } from "../../libs/jobs/src/pg/statement.js";
 import { Bench } from "../support/harness.js";
 
@@ -29,4 +29,18 @@ describe("Session", () => {
       expect(await session.run(pid)).not.toEqual([before]);
     },
   );
+
+  it("does not let statements wait in line, each for a connection timeout of its own", async () => {
+    const { proxy, url } = await bench.line();
+    proxy.setMode("blackhole");
+    const config = { connectionString: url, connectionTimeoutMillis: 1_200 };
+    const session = new Session({ config, schema: bench.schema, name: "pg-jobs test" });
+    const from = performance.now();
+    const all = await Promise.allSettled(Array.from({ length: 10 }, () => session.run(pid)));
+    expect(performance.now() - from).toBeLessThan(3_000);
+    for (const one of all) expect(one).toMatchObject({ reason: { sent: false } });
+    proxy.setMode("pass");
+    await session.run(pid);
+    await session.close();
+  });
 });

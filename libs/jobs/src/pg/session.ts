@@ -41,6 +41,8 @@ const rawText = {
 } as unknown as pg.CustomTypesConfig;
 
 const CONNECT_TIMEOUT = 5_000;
+/** A failure that took so long is everybody's who waited meanwhile; after a quick one each tries for himself. */
+const SLOW_CONNECT = 1_000;
 
 const begin = new Statement(null, () => "begin");
 const commit = new Statement(null, () => "commit");
@@ -55,6 +57,8 @@ export class Session implements Runner {
   #tail: Promise<unknown> = Promise.resolve();
   #closed = false;
   #worksSince: number | undefined;
+  /** The last attempt to connect that failed after a long time. */
+  #failed: { at: number; error: unknown } | undefined;
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -78,8 +82,9 @@ export class Session implements Runner {
 
   /** Several statements with nothing in between; `fn` must not use the session itself. */
   exclusive<T>(fn: (run: Runner["run"]) => Promise<T>): Promise<T> {
+    const asked = performance.now();
     const turn = this.#tail.then(async () => {
-      const client = await this.#connect();
+      const client = await this.#connect(asked);
       return await fn((statement, values = []) => this.#send(client, statement, values));
     });
     this.#tail = turn.catch(() => undefined);
@@ -121,9 +126,12 @@ export class Session implements Runner {
     destroy(client);
   }
 
-  async #connect(): Promise<pg.Client> {
+  async #connect(asked: number): Promise<pg.Client> {
     if (this.#closed) throw new ConnectionLostError(false, new Error("the session is closed"));
     if (this.#client) return this.#client;
+    // It has waited for an attempt that failed late: with one each, the last in line would wait for minutes.
+    if (this.#failed && this.#failed.at >= asked)
+      throw new ConnectionLostError(false, this.#failed.error);
     this.#connecting ??= this.#open().finally(() => (this.#connecting = undefined));
     return await this.#connecting;
   }
@@ -136,18 +144,21 @@ export class Session implements Runner {
     const client = new pg.Client({
       ...config,
       application_name: name,
-      connectionTimeoutMillis: config.connectionTimeoutMillis ?? CONNECT_TIMEOUT,
+      connectionTimeoutMillis: config.connectionTimeoutMillis || CONNECT_TIMEOUT,
       keepAlive: true,
       options: [config.options, options].filter(Boolean).join(" ") || undefined,
     });
     client.on("error", (error) => this.#lost(client, error));
     client.on("end", () => this.#lost(client, new Error("the server closed the connection")));
+    const from = performance.now();
     try {
       await client.connect();
     } catch (error) {
       await client.end().catch(() => undefined);
       // A wrong password or database is the user's mistake: its own message helps more than ours.
       if (sqlState(error) !== undefined && !isServerUnready(error)) throw error;
+      const at = performance.now();
+      if (at - from > SLOW_CONNECT) this.#failed = { at, error };
       throw new ConnectionLostError(false, error);
     }
     if (this.#closed) {
