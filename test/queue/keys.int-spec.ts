@@ -183,4 +183,19 @@ describe("a key in a stranger's open transaction", () => {
     expect(await bench.sql("select id from jobs.job where key = 'free'")).toEqual([]);
     await held.end();
   });
+
+  it("is refused, not tried for ever, when the id of its job is taken", async () => {
+    await jobs.enqueue("work", {}, { key: "one" });
+    const [{ id }] = (await bench.sql("select min(id)::text as id from jobs.job")) as [
+      { id: string },
+    ];
+    // As after a failover that lost the end of the sequence.
+    const restored = await bench.producer({ notify: false });
+    await bench.sql("select setval('jobs.job_id', $1, false)", [id]);
+    await expect(restored.enqueue("work", {}, { key: "two" })).rejects.toThrow("has gone back");
+    await bench.sql("select setval('jobs.job_id', 1000001)");
+    await expect(jobs.enqueue("work", {}, { key: "three" })).resolves.toMatchObject({
+      deduplicated: false,
+    });
+  });
 });

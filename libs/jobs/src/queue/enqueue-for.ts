@@ -4,7 +4,7 @@ import { LeaseLostError } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
 import { type Store, isOutcomeUnknown } from "../store/store.js";
 import { type ParentAttempt, enqueueFenced } from "../store/transitions/enqueue-fenced.js";
-import { existing, findHolder } from "../store/transitions/enqueue.js";
+import { IdTakenError, MAX_ROUNDS, existing, findHolder } from "../store/transitions/enqueue.js";
 import { type Addressed, address } from "./call.js";
 import { callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
@@ -28,7 +28,7 @@ export async function enqueueFor(
     const { queueId, job } = one;
     await store.number([job]);
     meant.push(one);
-    for (;;) {
+    for (let round = 1; ; round++) {
       const answer = await insertOnce(store, parent, one);
       if (answer === "lost") {
         onLost();
@@ -38,7 +38,8 @@ export async function enqueueFor(
         if (job.at === null) hints.hintIn(queueId, job.kind, job.delayMs);
         return { id: formatJobId(queueId, job.id), deduplicated: false };
       }
-      const holder = await findHolder(store, queueId, job.kind, job.key!);
+      if (job.key === null || round === MAX_ROUNDS) throw new IdTakenError(job.id);
+      const holder = await findHolder(store, queueId, job.kind, job.key);
       if (holder !== undefined) return { id: formatJobId(queueId, holder), deduplicated: true };
     }
   } catch (error) {

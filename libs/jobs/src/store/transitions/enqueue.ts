@@ -85,6 +85,17 @@ export async function enqueue(
   await runner.run(insert, [queueId, asRecords(batch)]);
 }
 
+/** A fresh id is in use: the sequence of ids has gone back, by a restore or a failover that lost its end. */
+export class IdTakenError extends Error {
+  override readonly name = "IdTakenError";
+  constructor(id: string) {
+    super(`the fresh job id ${id} is in use: the sequence "job_id" has gone back`);
+  }
+}
+
+/** So often a key is found free and taken again before it is told that this cannot be. */
+export const MAX_ROUNDS = 50;
+
 /**
  * Inserts jobs of one queue, some or all with keys; answers for each, in order, the id that holds its key.
  * The batch goes in the order of its keys, so that two of them cannot wait for one another.
@@ -95,6 +106,7 @@ export async function enqueueKeyed(
   batch: readonly NewJob[],
 ): Promise<string[]> {
   const ids: string[] = Array.from({ length: batch.length });
+  let rounds = 0;
   let open = batch.map((job, index) => ({ job, index }));
   while (open.length > 0) {
     open.sort(
@@ -125,6 +137,9 @@ export async function enqueueKeyed(
       ids[index] = holder;
       return false;
     });
+    // Nobody holds the key, and it was refused all the same: its id is taken (a sequence that went back).
+    if (open.some(({ job }) => job.key === null) || (open.length > 0 && ++rounds === MAX_ROUNDS))
+      throw new IdTakenError(open[0]!.job.id);
   }
   return ids;
 }
