@@ -198,4 +198,20 @@ describe("a key in a stranger's open transaction", () => {
       deduplicated: false,
     });
   });
+
+  it("long lists of the same keys in another order do not wait for one another", async () => {
+    const other = await bench.producer({ notify: false });
+    await other.enqueue("work", {});
+    for (let round = 0; round < 3; round++) {
+      const list = Array.from({ length: 2_500 }, (_, i) => ({
+        payload: {},
+        key: `${round} ${String(i).padStart(4, "0")}`,
+      }));
+      const answers = await Promise.all([
+        jobs.enqueueMany("work", list),
+        other.enqueueMany("work", list.toReversed()),
+      ]);
+      expect(answers[0].map(({ id }) => id)).toEqual(answers[1].map(({ id }) => id).toReversed());
+    }
+  });
 });

@@ -23,11 +23,21 @@ export async function insertTogether(store: Store, all: readonly Addressed[]): P
   }
 }
 
-/** Places in parts of one queue each, small enough for one statement. */
+/**
+ * Places in parts of one queue each, small enough for one statement. Keys go in their order over all parts, not
+ * only within each: two calls with the same keys must not wait for one another.
+ */
 function inParts(all: readonly Addressed[]): number[][] {
-  return byQueue(all).flatMap(({ places }) =>
-    Array.from({ length: Math.ceil(places.length / ROWS_PER_STATEMENT) }, (_, part) =>
+  const byKey = (a: number, b: number) => {
+    const [one, other] = [all[a]!.job, all[b]!.job];
+    return compare(one.kind, other.kind) || compare(one.key ?? "", other.key ?? "") || a - b;
+  };
+  return byQueue(all).flatMap(({ places: unsorted }) => {
+    const places = all.some(({ job }) => job.key !== null) ? unsorted.toSorted(byKey) : unsorted;
+    return Array.from({ length: Math.ceil(places.length / ROWS_PER_STATEMENT) }, (_, part) =>
       places.slice(part * ROWS_PER_STATEMENT, (part + 1) * ROWS_PER_STATEMENT),
-    ),
-  );
+    );
+  });
 }
+
+const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
