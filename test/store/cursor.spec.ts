@@ -128,9 +128,23 @@ describe("Cursor", () => {
 
   it("rescans when told that something lies behind, as soon as its share of the time allows", () => {
     const cursor = standing(true);
-    cursor.rescan();
+    cursor.rescan(0);
     expect(claim(cursor, 1).at).toBe(at(10));
     expect(claim(cursor, 3)).toMatchObject(START);
     expect(claim(cursor, 6).at).toBe(at(10));
+  });
+
+  it("rescans a lane that was left out of the others' rescans as soon as it is asked for again", () => {
+    const busy = [{ lane: 4, room: 10 }];
+    const cursor = new Cursor();
+    cursor.requests([...lanes, ...busy], 0);
+    cursor.learn([job(10, 5), job(10, 6, 4)], true, 0.1, 0);
+    for (let now = 1; now <= 2_000; now++) {
+      cursor.requests(busy, now);
+      cursor.learn([], true, 0.1, now);
+    }
+    const both = cursor.requests([...lanes, ...busy], 2_001);
+    expect(both[0]).toMatchObject(START);
+    expect(both[1]).toMatchObject({ at: at(10), id: "6" });
   });
 });

@@ -22,31 +22,39 @@ export class Cursor {
   readonly #positions = new Map<number, Position>();
   #lookBackMs = 0;
   #backMs = LOOK_BACK_MS;
-  #rescannedAt = Number.NEGATIVE_INFINITY;
+  /** By lane: one whose handler is full has no part in the rescans of the others. */
+  readonly #rescannedAt = new Map<number, number>();
   #rescanCost = 0;
   #quickest = Number.POSITIVE_INFINITY;
-  #rescanning = false;
-  #asked = false;
+  readonly #rescanning = new Set<number>();
+  /** When something was seen that may lie behind. */
+  #askedAt = Number.NEGATIVE_INFINITY;
 
   /** From where to scan these lanes now; `now` in monotonic ms. */
   requests(lanes: readonly { lane: number; room: number }[], now: number): LaneRequest[] {
-    const every = Math.max(this.#asked ? 0 : RESCAN_MS, RESCAN_SHARE * this.#rescanCost);
-    this.#rescanning = now - this.#rescannedAt >= Math.min(every, RESCAN_AT_LATEST_MS);
-    if (this.#rescanning)
-      return lanes.map(({ lane, room }) => ({ lane, room, backMs: 0, ...START }));
-    return lanes.map(({ lane, room }) => ({
-      lane,
-      room,
-      backMs: this.#lookBackMs,
-      ...(this.#positions.get(lane) ?? START),
-    }));
+    this.#rescanning.clear();
+    // One is due: those that would be soon go with it, or each of many lanes would make a claim dear.
+    if (lanes.some(({ lane }) => this.#overdue(lane, now) >= 1))
+      for (const { lane } of lanes) if (this.#overdue(lane, now) >= 0.5) this.#rescanning.add(lane);
+    return lanes.map(({ lane, room }) =>
+      this.#rescanning.has(lane)
+        ? { lane, room, backMs: 0, ...START }
+        : { lane, room, backMs: this.#lookBackMs, ...(this.#positions.get(lane) ?? START) },
+    );
+  }
+
+  /** The time since the last rescan of a lane, in parts of that until the next. */
+  #overdue(lane: number, now: number): number {
+    const last = this.#rescannedAt.get(lane);
+    if (last === undefined) return Number.POSITIVE_INFINITY;
+    const every = Math.max(last <= this.#askedAt ? 0 : RESCAN_MS, RESCAN_SHARE * this.#rescanCost);
+    return (now - last) / Math.max(Math.min(every, RESCAN_AT_LATEST_MS), 1e-3);
   }
 
   /** Learns from the claim that {@link requests} was for. */
   learn(claims: readonly Claim[], full: boolean, costMs: number, now: number): void {
-    if (this.#rescanning) {
-      this.#rescannedAt = now;
-      this.#asked = false;
+    if (this.#rescanning.size > 0) {
+      for (const lane of this.#rescanning) this.#rescannedAt.set(lane, now);
       this.#rescanCost = costMs;
     } else if (this.#lookBackMs > 0) {
       const dear = costMs - this.#quickest > DEAR_MS;
@@ -56,7 +64,11 @@ export class Cursor {
     for (const { lane, runAt, id } of claims) {
       const known = this.#positions.get(lane);
       // A full rescan has met more than it could take: the rest lies right behind its last row.
-      if ((this.#rescanning && full) || known === undefined || isBehind(known, runAt, id)) {
+      if (
+        (this.#rescanning.has(lane) && full) ||
+        known === undefined ||
+        isBehind(known, runAt, id)
+      ) {
         this.#positions.set(lane, { at: runAt, id });
       }
     }
@@ -64,8 +76,8 @@ export class Cursor {
   }
 
   /** Something was seen that may lie behind: the next claim starts from the beginning, unless that is dear. */
-  rescan(): void {
-    this.#asked = true;
+  rescan(now: number): void {
+    this.#askedAt = now;
   }
 
   /** Where an idle look may start, when looking from the beginning is too dear. */

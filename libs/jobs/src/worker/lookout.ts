@@ -137,7 +137,7 @@ export class Lookout {
       if (ms > 0) this.dueIn(queue, ms);
       else {
         // It may lie behind the cursor: a transaction that was open for long, an expired lease.
-        queue.cursor.rescan();
+        queue.cursor.rescan(this.answeredAt);
         this.#due(queue);
       }
     }
