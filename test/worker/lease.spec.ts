@@ -1,6 +1,6 @@
 import { Database } from "../../libs/jobs/src/pg/database.js";
 import { monotonic } from "../../libs/jobs/src/worker/held.js";
-import { Lease, type LostClaim } from "../../libs/jobs/src/worker/lease.js";
+import { Lease, type LostClaim, plain } from "../../libs/jobs/src/worker/lease.js";
 import { Bench } from "../support/harness.js";
 import { ClaimingHand } from "../support/claims.js";
 import { payloads } from "../support/handlers.js";
@@ -191,5 +191,14 @@ describe("Lease: renewed by a thread of its own", () => {
     const from = performance.now();
     await Promise.all([lease!.stop(), lease!.stop()]);
     expect(performance.now() - from).toBeLessThan(3_000);
+  });
+});
+
+it("takes to the thread what pg hides from enumeration", () => {
+  const ssl = { ca: "ca" };
+  Object.defineProperty(ssl, "key", { value: "secret", enumerable: false });
+  expect(plain({ host: "h", ssl, stream: () => null })).toEqual({
+    host: "h",
+    ssl: { ca: "ca", key: "secret" },
   });
 });

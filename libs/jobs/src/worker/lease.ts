@@ -18,13 +18,15 @@ interface ThreadMessage {
 }
 
 const TICK_MS = 1_000;
+const BEGIN_AGAIN_MS = 1_000;
 
 /** The leases of this process: keeps them in shared memory and a thread that renews them. */
 export class Lease {
   readonly held: Held;
-  readonly #thread: Thread;
+  #thread!: Thread;
   /** Also when it has died before. */
-  readonly #gone: Promise<void>;
+  #gone!: Promise<void>;
+  #again: NodeJS.Timeout | undefined;
   readonly #ticker: NodeJS.Timeout;
   #stopped = false;
 
@@ -39,29 +41,38 @@ export class Lease {
     this.held = new Held(capacity);
     const { password } = database.config;
     const asksPassword = typeof password === "function";
-    this.#thread = new Thread(new URL("./renewer.thread.mjs", import.meta.url), {
-      workerData: {
-        memory: this.held.memory,
-        layout: LAYOUT,
-        capacity,
-        leaseMs: ms,
-        config: plain(database.config),
-        asksPassword,
-        renewSql: renewLeases.text(database.schema),
-        stillHeldSql: stillHeld.text(database.schema),
-      },
-      resourceLimits: { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4 },
-    });
-    this.#thread.unref();
-    this.#gone = new Promise((resolve) => this.#thread.once("exit", () => resolve()));
-    this.#thread.on("message", (message: ThreadMessage) => {
-      message.lost?.forEach(onLost);
-      if (message.trouble !== undefined) onTrouble(message.trouble);
-      if (message.needPassword && asksPassword) void this.#answerPassword(password);
-    });
-    this.#thread.on("error", (error) =>
-      onTrouble(`the renewing thread has died: ${error.message}`),
-    );
+    const workerData = {
+      memory: this.held.memory,
+      layout: LAYOUT,
+      capacity,
+      leaseMs: ms,
+      config: plain(database.config),
+      asksPassword,
+      renewSql: renewLeases.text(database.schema),
+      stillHeldSql: stillHeld.text(database.schema),
+    };
+    const begin = () => {
+      const thread = new Thread(new URL("./renewer.thread.mjs", import.meta.url), {
+        workerData,
+        resourceLimits: { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4 },
+      });
+      thread.unref();
+      thread.on("message", (message: ThreadMessage) => {
+        message.lost?.forEach(onLost);
+        if (message.trouble !== undefined) onTrouble(message.trouble);
+        if (message.needPassword && asksPassword) void this.#answerPassword(password);
+      });
+      thread.on("error", (error) => onTrouble(`the renewing thread has died: ${error.message}`));
+      // Without it every job would be run twice: it begins again, and finds what is held where it was.
+      this.#gone = new Promise((resolve) =>
+        thread.once("exit", () => {
+          if (!this.#stopped) this.#again = setTimeout(begin, BEGIN_AGAIN_MS).unref();
+          resolve();
+        }),
+      );
+      this.#thread = thread;
+    };
+    begin();
     this.#ticker = setInterval(() => this.held.tick(), TICK_MS).unref();
   }
 
@@ -69,6 +80,7 @@ export class Lease {
     if (this.#stopped) return;
     this.#stopped = true;
     clearInterval(this.#ticker);
+    clearTimeout(this.#again);
     this.#thread.postMessage({ stop: true });
     const late = setTimeout(() => void this.#thread.terminate(), 1_000);
     await this.#gone;
@@ -86,9 +98,14 @@ export class Lease {
 }
 
 /** Functions cannot cross to a thread. */
-function plain(config: object): object {
+export function plain(config: object): object {
+  // pg hides passwords and TLS keys from enumeration, so that they are not logged.
+  const all = Object.getOwnPropertyNames(config).map((name): [string, unknown] => [
+    name,
+    (config as Record<string, unknown>)[name],
+  ]);
   return Object.fromEntries(
-    Object.entries(config)
+    all
       .filter(([, value]) => typeof value !== "function")
       .map(([name, value]) => [name, isRecord(value) ? plain(value) : value]),
   );

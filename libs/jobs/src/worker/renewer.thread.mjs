@@ -45,6 +45,9 @@ function read(slot) {
   return held;
 }
 
+/** Whether the slot still has what was read there. */
+const isSame = (one) => Atomics.load(integers, one.at + layout.version) === one.version;
+
 function due() {
   const now = monotonic();
   const mainTurns = now - numbers[0] < MAIN_IS_STUCK_MS;
@@ -74,16 +77,12 @@ async function renew(group) {
     ];
     const renewed = await ids(renewSql, [...fence(batch), leaseMs]);
     for (const one of batch)
-      if (renewed.has(String(one.id))) numbers[one.at + layout.renewedAt] = sentAt;
+      if (renewed.has(String(one.id)) && isSame(one)) numbers[one.at + layout.renewedAt] = sentAt;
     const rest = batch.filter((one) => !renewed.has(String(one.id)));
     if (rest.length === 0) continue;
     const locked = await ids(stillHeldSql, fence(rest));
     // What was settled meanwhile has left its slot; what is still there and not ours is lost.
-    const lost = rest.filter(
-      (one) =>
-        !locked.has(String(one.id)) &&
-        Atomics.load(integers, one.at + layout.version) === one.version,
-    );
+    const lost = rest.filter((one) => !locked.has(String(one.id)) && isSame(one));
     if (lost.length > 0) {
       parentPort.postMessage({
         lost: lost.map(({ slot, id, attempt, worker: by }) => ({
