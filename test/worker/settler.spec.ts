@@ -26,7 +26,7 @@ describe("Settler", () => {
     jobs = app.get(JobQueue);
     inspector = app.get(JobInspector);
     hand = new ClaimingHand(bench);
-    database = new Database({ connectionString: proxy.url(bench.url) }, bench.schema, 1);
+    database = new Database({ connectionString: proxy.url(bench.url) }, bench.schema, 2);
     told = { settled: [], lost: [], trouble: [] };
     settler = new Settler(database.open("settle"), {
       settled: ({ id }) => told.settled.push(id),
@@ -205,5 +205,25 @@ describe("Settler", () => {
     await settler.idle();
     expect(told).toEqual({ settled: [], lost: [], trouble: [] });
     expect(await states([one!])).toEqual(["running"]);
+  });
+
+  it("goes on though whoever it tells of trouble throws, and takes large results in parts", async () => {
+    const deaf = new Settler(database.open("settle"), {
+      settled: ({ id }) => told.settled.push(id),
+      lost: ({ id }) => told.lost.push(id),
+      trouble: () => {
+        throw new Error("a logger's own fault");
+      },
+    });
+    const all = await attempts(4);
+    deaf.add(all[0]!, succeed(1n));
+    for (const one of all.slice(1)) deaf.add(one, succeed("x".repeat(2_500_000)));
+    await deaf.idle();
+    expect(told.settled).toHaveLength(4);
+    // The first large one goes with what is small, the others each alone.
+    const [{ n }] = (await bench.sql(
+      "select count(distinct finished_at)::int as n from jobs.done",
+    )) as [{ n: number }];
+    expect(n).toBe(3);
   });
 });

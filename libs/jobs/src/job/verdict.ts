@@ -154,7 +154,9 @@ function rulingOf(said: unknown): Ruling | undefined {
     const ruling = (said as Partial<Verdict>)[VERDICT];
     if (ruling?.verb === "snooze") {
       const { delayMs } = ruling;
-      return delayMs >= 0 && delayMs <= MAX_DURATION_MS ? { verb: "snooze", delayMs } : undefined;
+      return typeof delayMs === "number" && delayMs >= 0 && delayMs <= MAX_DURATION_MS
+        ? { verb: "snooze", delayMs }
+        : undefined;
     }
     if (ruling?.verb !== "skip" && ruling?.verb !== "bury") return undefined;
     const { verb, reason } = ruling;

@@ -49,6 +49,8 @@ const MAX_BATCH: Record<Verb, number> = {
   bury: 100,
   "hand-back": 1_000,
 };
+/** Of results and errors in one statement: a longer text than Node or PostgreSQL can hold would fail for ever. */
+const MAX_CHARACTERS = 4_000_000;
 const MAX_PAUSE_MS = 2_000;
 
 export interface SettleListener {
@@ -192,7 +194,9 @@ export class Settler {
       if (error.sent) for (const one of group) one.uncertain = true;
     } else if (isCheckViolation(error)) {
       // No partition for today: the chore that makes them ahead has not run for a week.
-      await ensurePartitions(this.session).catch(() => undefined);
+      await ensurePartitions(this.session).catch((again: unknown) =>
+        this.#trouble(`no partition for today can be made: ${(again as Error).message}`),
+      );
     } else if (isDataError(error) && group.length > 1) {
       // One of them is poisoned; apart from the others it harms none.
       for (const one of group) {
@@ -203,19 +207,25 @@ export class Settler {
       return;
     } else if (isDataError(error)) {
       const [one] = group as [Pending];
-      this.listener.trouble(
-        `PostgreSQL refused to store it: ${(error as Error).message}`,
-        one.attempt,
-      );
+      this.#trouble(`PostgreSQL refused to store it: ${(error as Error).message}`, one.attempt);
       one.text =
         one.settlement.verb === "succeed" || one.settlement.verb === "skip"
           ? null
           : JSON.stringify({ name: "Error", message: "the error could not be stored" });
     } else {
-      this.listener.trouble(`settling failed and is tried again: ${(error as Error).message}`);
+      this.#trouble(`settling failed and is tried again: ${(error as Error).message}`);
     }
     this.#pending.unshift(...group);
     if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+
+  /** Whoever is told may have a fault of his own: it must not stop the settling. */
+  #trouble(message: string, attempt?: Attempt): void {
+    try {
+      this.listener.trouble(message, attempt);
+    } catch {
+      // A logger that throws.
+    }
   }
 
   #textOf(attempt: Attempt, settlement: Settlement): string | null {
@@ -223,8 +233,7 @@ export class Settler {
       case "succeed": {
         if (settlement.result === undefined) return null;
         const { text, problem } = storableResult(settlement.result);
-        if (problem !== undefined)
-          this.listener.trouble(`the result is not stored: ${problem}`, attempt);
+        if (problem !== undefined) this.#trouble(`the result is not stored: ${problem}`, attempt);
         return text;
       }
       case "skip":
@@ -254,11 +263,20 @@ function groups(pending: readonly Pending[]): Pending[][] {
     if (group) group.push(one);
     else byName.set(name, [one]);
   }
-  return [...byName.values()].flatMap((group) => {
-    const size = MAX_BATCH[group[0]!.settlement.verb];
-    if (group.length <= size) return [group];
-    return Array.from({ length: Math.ceil(group.length / size) }, (_, i) =>
-      group.slice(i * size, (i + 1) * size),
-    );
-  });
+  return [...byName.values()].flatMap(inBatches);
+}
+
+function inBatches(group: Pending[]): Pending[][] {
+  const size = MAX_BATCH[group[0]!.settlement.verb];
+  const batches: Pending[][] = [];
+  let characters = Number.POSITIVE_INFINITY;
+  for (const one of group) {
+    characters += one.text?.length ?? 0;
+    if (characters > MAX_CHARACTERS || batches.at(-1)!.length === size) {
+      batches.push([]);
+      characters = one.text?.length ?? 0;
+    }
+    batches.at(-1)!.push(one);
+  }
+  return batches;
 }
