@@ -147,4 +147,13 @@ describe("Cursor", () => {
     expect(both[0]).toMatchObject(START);
     expect(both[1]).toMatchObject({ at: at(10), id: "6" });
   });
+
+  it("goes on from where it stands when a rescan takes longer than a statement may", () => {
+    const cursor = standing(true);
+    expect(cursor.requests(lanes, 5_000)[0]).toMatchObject(START);
+    cursor.gaveUp(2_000, 7_000);
+    expect(claim(cursor, 7_001, { full: true })).toMatchObject({ at: at(10), id: "5" });
+    expect(claim(cursor, 11_999, { full: true })).toMatchObject({ at: at(10) });
+    expect(claim(cursor, 12_000)).toMatchObject(START);
+  });
 });

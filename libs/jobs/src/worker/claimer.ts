@@ -1,4 +1,5 @@
 import type { Session } from "../pg/session.js";
+import { isStatementTimeout } from "../pg/sqlstate.js";
 import { claim } from "../store/transitions/claim.js";
 import { monotonic } from "./held.js";
 import type { Outage } from "./outage.js";
@@ -75,23 +76,32 @@ export class Claimer {
     try {
       const worker = await this.#identity();
       const since = monotonic();
-      const claims = await session.exclusive(async (run) => {
-        // It may have waited behind a statement that was slow, or whose connection was lost.
-        if (this.#id !== worker) throw new Error("the connection for claims was lost");
-        return await claim(
-          { run },
-          {
-            ...ask,
-            queueId: queue.settings.id,
-            version: queue.version,
-            leaseMs,
-            worker,
-            takeOver: this.mayTakeOver,
-          },
-        );
-      });
+      let sentAt = since;
+      const claims = await session
+        .exclusive(async (run) => {
+          // It may have waited behind a statement that was slow, or whose connection was lost.
+          if (this.#id !== worker) throw new Error("the connection for claims was lost");
+          sentAt = monotonic();
+          return await claim(
+            { run },
+            {
+              ...ask,
+              queueId: queue.settings.id,
+              version: queue.version,
+              leaseMs,
+              worker,
+              takeOver: this.mayTakeOver,
+            },
+          );
+        })
+        .catch((error: unknown) => {
+          if (isStatementTimeout(error) && !ask.suspect)
+            queue.cursor.gaveUp(monotonic() - sentAt, monotonic());
+          throw error;
+        });
       outage.over();
-      queue.learn(ask, claims, monotonic() - since, monotonic());
+      // What it waited for in line is not its cost.
+      queue.learn(ask, claims, monotonic() - sentAt, monotonic());
       for (const one of claims) slots.take(queue, one, since);
       return claims.length;
     } finally {

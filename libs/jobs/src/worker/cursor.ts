@@ -75,6 +75,17 @@ export class Cursor {
     this.#lookBackMs = full ? 0 : this.#backMs;
   }
 
+  /**
+   * The claim that {@link requests} was for took too long and was cancelled. If it was a rescan, the next ones must
+   * not be: a snapshot held for long can put more dead rows before the cursor than a statement may walk.
+   */
+  gaveUp(costMs: number, now: number): void {
+    for (const lane of this.#rescanning) this.#rescannedAt.set(lane, now);
+    if (this.#rescanning.size > 0) this.#rescanCost = costMs;
+    else this.#backMs /= 2;
+    this.#lookBackMs = Math.min(this.#lookBackMs, this.#backMs);
+  }
+
   /** Something was seen that may lie behind: the next claim starts from the beginning, unless that is dear. */
   rescan(now: number): void {
     this.#askedAt = now;

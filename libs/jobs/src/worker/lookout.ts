@@ -1,5 +1,5 @@
 import type { Session } from "../pg/session.js";
-import { isMissingSchema } from "../pg/sqlstate.js";
+import { isMissingSchema, isStatementTimeout } from "../pg/sqlstate.js";
 import { QUARANTINED, lanesOf } from "../store/queues/lanes.js";
 import { type LookLane, look } from "../store/queues/look.js";
 import { monotonic } from "./held.js";
@@ -123,13 +123,14 @@ export class Lookout {
       [...queues.keys()],
       this.#lanes(whole),
       this.ports.mayTakeOver(),
-    );
+    ).catch((error: unknown) => {
+      // Too many dead rows before the cursors: the next looks start at them, or none would ever be answered.
+      if (whole && isStatementTimeout(error)) this.#lookedWhole(from);
+      throw error;
+    });
     this.answeredAt = monotonic();
     this.ports.outage.over();
-    if (whole) {
-      this.#wholeAt = this.answeredAt;
-      this.#cost = this.answeredAt - from;
-    }
+    if (whole) this.#lookedWhole(from);
     if (seen.versions.size < queues.size) return this.ports.gone();
     await this.#readLanes(seen.versions);
     for (const [queueId, ms] of seen.due) {
@@ -143,6 +144,11 @@ export class Lookout {
     }
     this.ports.suspects(seen.suspects);
     for (const chore of seen.chores) this.ports.chore(chore);
+  }
+
+  #lookedWhole(from: number): void {
+    this.#wholeAt = monotonic();
+    this.#cost = this.#wholeAt - from;
   }
 
   #lanes(whole: boolean): LookLane[] {
