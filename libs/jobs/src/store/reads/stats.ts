@@ -20,7 +20,7 @@ export interface QueueHealth {
   lagMs: number;
   oldestJob: string | null;
   deadLetters: number;
-  /** Claims whose worker has not renewed them, counted up to 10,001. */
+  /** Claims whose worker has not renewed them, among the 10,001 oldest due jobs of each kind and priority. */
   expiredLeases: number;
 }
 
@@ -56,10 +56,10 @@ select q.name,
     select n from ${jobs}.stat s where s.queue_id = q.id and s.state = 4
     union all select n from ${jobs}.stat_delta s where s.queue_id = q.id and s.state = 4) dead),
   (select count(*) from (
-    select 1 from ${jobs}.lane l cross join lateral (
-      select 1 from ${jobs}.job j where j.queue_id = q.id and j.lane = any(array[l.id, l.id + 20000]::smallint[]) and j.lane > -1
-        and j.run_at <= now() and j.lease_until < now() limit 10001) late
-    where l.queue_id = q.id limit 10001) expired)
+    select 1 from ${jobs}.lane l cross join unnest(array[l.id, l.id + 20000]::smallint[]) as here (lane) cross join lateral (
+      select j.lease_until from ${jobs}.job j where j.queue_id = q.id and j.lane = here.lane and j.lane > -1
+        and j.run_at <= now() order by j.run_at, j.id limit 10001) head
+    where l.queue_id = q.id and head.lease_until < now() limit 10001) expired)
 from ${jobs}.queue q
 left join lateral (
   select head.run_at, head.id
