@@ -31,6 +31,10 @@ export class Hints {
   /** Jobs of this queue and kind can run now. */
   hint(queueId: number, kind: string): void {
     if (this.local.wake(queueId, kind) || !this.enabled) return;
+    this.#tellOthers(queueId);
+  }
+
+  #tellOthers(queueId: number): void {
     const quiet = this.#trailing.get(queueId);
     if (quiet) {
       quiet.again = true;
@@ -41,7 +45,8 @@ export class Hints {
       again: false,
       timer: setTimeout(() => {
         this.#trailing.delete(queueId);
-        if (entry.again) this.hint(queueId, kind);
+        // That nobody here could start it was seen then, and for its own kind.
+        if (entry.again) this.#tellOthers(queueId);
       }, TRAILING_MS),
     };
     entry.timer.unref();
