@@ -1,7 +1,7 @@
 import { type Runner, Statement } from "../../pg/statement.js";
 
 /** The channel of a schema's wake-ups; its payloads are queue ids, `*` = all. */
-export const wakeChannel = (schema: string): string => `${schema}:wake`;
+export const wakeChannel = (schema: string): string => `${schema}:wake`.slice(0, 63); // PostgreSQL takes no longer one
 
 // A statement of its own, never in a caller's transaction: NOTIFY serialises the commits of all who use it.
 const notifyWorkers = new Statement("wake", () => `select pg_notify($1::text, $2::text)`);
