@@ -247,6 +247,8 @@ export class Worker {
   #beginAgain(): void {
     if (this.state !== "working") return;
     this.state = "waiting";
+    // The new schema gives worker ids from 1 again: ours may become somebody else's.
+    this.#claimer.forgetId();
     this.#queues.clear();
     this.ports.store.forget();
     void this.#begin();

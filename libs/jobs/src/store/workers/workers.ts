@@ -3,7 +3,12 @@ import { type Runner, Statement } from "../../pg/statement.js";
 const registerWorker = new Statement(
   "register_worker",
   (jobs) => `
-insert into ${jobs}.worker (host, pid, kinds, slots) values ($1::text, $2::integer, $3::text::jsonb, $4::integer) returning id`,
+with waits_for_disk as materialized (
+  select set_config('synchronous_commit', case level when 'off' then 'local' else level end, true)
+  from current_setting('synchronous_commit') level
+)
+insert into ${jobs}.worker (host, pid, kinds, slots)
+select $1::text, $2::integer, $3::text::jsonb, $4::integer from waits_for_disk returning id`,
 );
 
 const beatWorker = new Statement(
@@ -28,7 +33,8 @@ export interface WorkerCard {
 }
 
 /**
- * A fresh worker id: half of the fence. Needs `synchronous_commit = on`, so that no crash gives it out again.
+ * A fresh worker id: half of the fence. Waits for the disk whatever the server's default, so that no crash gives it
+ * out again.
  */
 export async function register(runner: Runner, card: WorkerCard): Promise<number> {
   const [row] = await runner.run(registerWorker, [
