@@ -38,7 +38,7 @@ beforeEach(async () => {
   child = async (options) =>
     await enqueueFor(
       { store, hints, payloadLimit: 100 },
-      parent,
+      () => parent,
       "child",
       {},
       options,
@@ -121,5 +121,28 @@ describe("a child of a running attempt", () => {
     const error = await call.catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(EnqueueOutcomeUnknownError);
     expect((error as EnqueueOutcomeUnknownError).ids).toEqual(await children());
+  });
+
+  it("is made under the newer fence when its parent is handed out anew to the same process meanwhile", async () => {
+    // The server lost our claim in a crash: the same process has the job again, under its next worker id.
+    const newer = { ...parent, worker: await hands.worker() };
+    await bench.sql("update jobs.job set worker = $1 where id = $2", [newer.worker, parent.id]);
+    const old = parent;
+    let asked = 0;
+    const store = new Store(database);
+    const answer = await enqueueFor(
+      {
+        store,
+        hints: new Hints(store, bench.schema, false, new LocalWorkers()),
+        payloadLimit: 100,
+      },
+      () => (asked++ === 0 ? old : newer),
+      "child",
+      {},
+      undefined,
+      () => lost++,
+    );
+    expect(lost).toBe(0);
+    expect(await children()).toEqual([answer.id]);
   });
 });

@@ -138,10 +138,9 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         log: (level, message, params) => this.#logger[level](message, params ?? {}),
         logger: (attempt) => new JobLog(attempt),
         enqueue: async (attempt, definition, payload, options) => {
-          const { claim } = attempt;
           return await enqueueFor(
             { store, hints, payloadLimit },
-            claim,
+            () => attempt.claim,
             definition,
             payload,
             options,

@@ -16,7 +16,8 @@ import { again } from "./insert.js";
  */
 export async function enqueueFor(
   { store, hints, payloadLimit }: { store: Store; hints: Hints; payloadLimit: number },
-  parent: ParentAttempt,
+  /** It is replaced when the process is handed the same run again. */
+  current: () => ParentAttempt,
   definition: Definition | string,
   payload: unknown,
   options: EnqueueOptions | undefined,
@@ -29,8 +30,10 @@ export async function enqueueFor(
     await store.number([job]);
     meant.push(one);
     for (let round = 1; ; round++) {
+      const parent = current();
       const answer = await insertOnce(store, parent, one);
       if (answer === "lost") {
+        if (current() !== parent && round < MAX_ROUNDS) continue;
         onLost();
         throw new LeaseLostError(formatJobId(parent.queueId, parent.id), parent.attempt);
       }
