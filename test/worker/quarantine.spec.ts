@@ -94,4 +94,19 @@ describe("quarantine", () => {
       what: "the suspect to run",
     });
   }, 60_000);
+
+  it("a suspect is seen behind a handler that is full all the time", async () => {
+    const app = await bench.worker(
+      [handler(suspect, async () => await sleep(20), { concurrency: 1 })],
+      { poll: "100ms" },
+    );
+    const jobs = app.get(JobQueue);
+    await jobs.enqueueMany(suspect, payloads(1_500));
+    const id = await addSuspect(jobs);
+    await until(async () => (await bench.state(id)) === "succeeded", {
+      timeout: 25_000,
+      what: "the suspect to run",
+    });
+    expect((await bench.states()).queued).toBeGreaterThan(0);
+  }, 60_000);
 });

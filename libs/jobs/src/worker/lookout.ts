@@ -14,6 +14,7 @@ const DEAR_SHARE = 20;
 const RESCAN_AT_LATEST_MS = 5_000;
 /** Looks that follow a claim are so far apart: a busy queue is not looked at all the time. */
 const NEXT_LOOK_MS = 50;
+const MAX_DOUBLINGS = 3;
 
 export interface LookoutPorts {
   session: Session;
@@ -104,7 +105,9 @@ export class Lookout {
   claimed(queue: QueueWorker): void {
     if (!this.#unseen.delete(queue)) return;
     clearTimeout(this.#nextTimer);
-    const ms = Math.max(0, this.answeredAt + NEXT_LOOK_MS - monotonic());
+    // What is seen and cannot be taken (a row that somebody has locked) is not looked at in a tight circle.
+    const apart = NEXT_LOOK_MS * 2 ** Math.min(queue.barren, MAX_DOUBLINGS);
+    const ms = Math.max(0, this.answeredAt + apart - monotonic());
     this.#nextTimer = setTimeout(() => void this.look(), ms).unref();
   }
 
@@ -152,16 +155,25 @@ export class Lookout {
   }
 
   #lanes(whole: boolean): LookLane[] {
-    return [...this.ports.queues].flatMap(([queueId, queue]) =>
-      queue.toLookAt().flatMap(({ lane: { lane } }) => [
-        {
+    const start = { at: "-infinity", backMs: 0 };
+    return [...this.ports.queues].flatMap(([queueId, queue]) => {
+      const open = queue.toLookAt();
+      // What is due a little later in the others is to be seen once they have been claimed from.
+      if (open.length < queue.lanes.length) this.#unseen.add(queue);
+      return [
+        ...open.map(({ lane: { lane } }) => ({
           queueId,
           lane,
-          ...(whole ? { at: "-infinity", backMs: 0 } : queue.cursor.position(lane)),
-        },
-        { queueId, lane: lane + QUARANTINED, at: "-infinity", backMs: 0 },
-      ]),
-    );
+          ...(whole ? start : queue.cursor.position(lane)),
+        })),
+        // A suspect is seen behind a full handler too: it waits for this process to be empty, not for a slot.
+        ...queue.lanes.map(({ lane: { lane } }) => ({
+          queueId,
+          lane: lane + QUARANTINED,
+          ...start,
+        })),
+      ];
+    });
   }
 
   async #readLanes(versions: ReadonlyMap<number, number>): Promise<void> {

@@ -27,6 +27,8 @@ export class QueueWorker {
   /** The queue's version that the lanes were read for. */
   version = 0;
   claiming = false;
+  /** So many claims in a row brought nothing. */
+  barren = 0;
   #lanes: ServedLane[] = [];
   readonly #byLane = new Map<number, ServedLane>();
   #turn = 0;
@@ -121,6 +123,7 @@ export class QueueWorker {
     const perLane = new Map<number, number>();
     for (const { lane } of claims) perLane.set(lane, (perLane.get(lane) ?? 0) + 1);
     if (ask.suspect) return;
+    this.barren = claims.length > 0 ? 0 : this.barren + 1;
     const all = claims.length >= ask.room;
     const full = ask.lanes.filter(({ lane, room }) => all || (perLane.get(lane) ?? 0) >= room);
     for (const { lane } of full) this.#byLane.get(lane)!.more = true;
