@@ -10,7 +10,7 @@ import {
 } from "@nestjs/common";
 import { JobHandler, JobsModule, OptionsError, defineJob } from "nestjs-pg-jobs";
 import { handler } from "../support/handlers.js";
-import { Bench } from "../support/harness.js";
+import { Bench, feature } from "../support/harness.js";
 
 describe("what fails the boot", () => {
   let bench: Bench;
@@ -62,6 +62,50 @@ describe("what fails the boot", () => {
     expect(
       await problems(() => boot([handler(Mail, () => {})], { queues: { other: {} } })),
     ).toEqual([expect.stringContaining('its queue "mail" is not served; add it to forWorker')]);
+  });
+
+  it.each([
+    ["in the definition", "mial", "mail"],
+    ["in forWorker", "mail", "mial"],
+  ])("a queue that is misspelt %s: says which was meant", async (_where, own, served) => {
+    const Mail = defineJob("mail", { queue: own });
+    const queues = { default: {}, [served]: {} };
+    expect(await problems(() => boot([handler(Mail, () => {})], { queues }))).toEqual([
+      `Handlers.run: its queue "${own}" is not served; did you mean "${served}", which is? If not, add it to forWorker({ queues: { "${own}": {} } })`,
+    ]);
+  });
+
+  it("a list of queues: shows how to write it", async () => {
+    expect(
+      await problems(() => JobsModule.forWorker({ imports: [], queues: ["mail"] as never })),
+    ).toEqual([
+      "queues: expected an object such as { mail: {} }: names and their options, found an array",
+    ]);
+  });
+
+  it("handlers, queues and connections: what is wrong with them comes in one message, of all workers", async () => {
+    @Injectable()
+    class Typo {
+      @JobHandler("typo", { atempts: 3 } as object)
+      run(): void {}
+    }
+    const Mail = defineJob("mail", { queue: "mail" });
+    @Module({ providers: [handler("outside", () => {})] })
+    class MailModule {}
+    const found = await problems(() =>
+      bench.app([
+        bench.root({ connections: 2 }),
+        MailModule,
+        JobsModule.forWorker({ imports: [feature([handler(Mail, () => {})])], queues: { a: {} } }),
+        JobsModule.forWorker({ imports: [feature([Typo])] }),
+      ]),
+    );
+    expect(found).toEqual([
+      expect.stringMatching(/^Handlers\.run: its module MailModule is not imported/),
+      expect.stringMatching(/^Handlers\.run: its queue "mail" is not served/),
+      expect.stringMatching(/^Typo\.run: atempts: unknown option, did you mean attempts\?/),
+      expect.stringMatching(/^connections: expected at least \d+/),
+    ]);
   });
 
   it("bad options of handlers: all of them in one message, with the right name", async () => {

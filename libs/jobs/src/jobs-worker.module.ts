@@ -7,9 +7,10 @@ import {
   type OnModuleDestroy,
   type OnModuleInit,
 } from "@nestjs/common";
-import { DiscoveryModule } from "@nestjs/core";
+import { DiscoveryModule, ModulesContainer } from "@nestjs/core";
 import type { Handler } from "./handler/handler.js";
-import { HandlerExplorer } from "./handler/handler.explorer.js";
+import { type Exploration, HandlerExplorer } from "./handler/handler.explorer.js";
+import { lookalikes, unserved } from "./handler/served-queues.js";
 import type { StepsBackoff } from "./job/backoff.js";
 import { OptionsError, atBoot } from "./job/errors.js";
 import {
@@ -37,6 +38,7 @@ import { Worker } from "./worker/worker.js";
 @Module({})
 export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
   readonly #logger = new Logger("JobsWorker");
+  #found: Exploration | undefined;
   #worker: Worker | undefined;
   #drained = true;
 
@@ -44,6 +46,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
     @Inject(WORKER_OPTIONS) private readonly options: ParsedWorkerOptions,
     @Inject(PARSED_OPTIONS) private readonly root: ParsedJobsOptions,
     private readonly explorer: HandlerExplorer,
+    private readonly modules: ModulesContainer,
     private readonly database: Database,
     private readonly store: Store,
     private readonly events: Events,
@@ -73,21 +76,32 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
     return this.options.graceMs;
   }
 
-  /** Here, so that what is wrong with a handler fails the boot. */
+  /** Here, so that what is wrong fails the boot: with every worker of the app, in one message. */
   onModuleInit(): void {
-    this.#worker = this.#make(atBoot(() => this.#explore()));
+    const workers = this.#ofThisApp();
+    const problems = [
+      ...new Set(workers.flatMap((one) => one.#problems())),
+      ...this.#tooFewConnections(),
+    ];
+    if (problems.length > 0) this.#refuse(problems);
+    const { handlers } = this.#explored();
+    this.#warn(handlers);
+    this.#worker = this.#make(handlers);
   }
 
-  #explore(): Handler[] {
-    try {
-      const handlers = this.explorer.explore(this, [JobsWorkerModule], this.root.defaults);
-      this.#check(handlers);
-      return handlers;
-    } catch (error) {
-      // Nest says nothing of what fails in a hook.
-      this.#logger.error((error as Error).message);
+  #ofThisApp(): JobsWorkerModule[] {
+    return [...this.modules.values()]
+      .map(({ instance }) => instance as unknown)
+      .filter((instance) => instance instanceof JobsWorkerModule);
+  }
+
+  #refuse(problems: readonly string[]): never {
+    const error = new OptionsError("set-up of the worker", problems);
+    // Nest says nothing of what fails in a hook.
+    this.#logger.error(error.message);
+    return atBoot(() => {
       throw error;
-    }
+    });
   }
 
   /** Only now is everything up that a handler may need. */
@@ -152,15 +166,27 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
     return worker;
   }
 
-  #check(handlers: readonly Handler[]): void {
+  #explored(): Exploration {
+    return (this.#found ??= this.explorer.explore(this, [JobsWorkerModule], this.root.defaults));
+  }
+
+  #problems(): string[] {
+    const { handlers, problems } = this.#explored();
     const { queues } = this.options;
-    const problems: string[] = [];
-    for (const { name, definition, policy } of handlers) {
-      if (queues && !queues.has(definition.queue)) {
-        problems.push(
-          `${name}: its queue "${definition.queue}" is not served; add it to forWorker({ queues: { "${definition.queue}": {} } })`,
-        );
-      }
+    return [...problems, ...(queues ? unserved(handlers, [...queues.keys()]) : [])];
+  }
+
+  #tooFewConnections(): string[] {
+    // Claims, settles, renewals, hints to others, and hints from others.
+    const needed = this.root.notify ? 5 : 4;
+    const found = this.root.connections;
+    return found < needed
+      ? [`connections: expected at least ${needed} for a worker, found ${found}`]
+      : [];
+  }
+
+  #warn(handlers: readonly Handler[]): void {
+    for (const { name, policy } of handlers) {
       const steps = (policy.backoff as Partial<StepsBackoff>).length;
       if (steps !== undefined && steps > policy.attempts - 1) {
         this.#logger.warn("Some steps of a backoff can never be reached", {
@@ -170,14 +196,8 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         });
       }
     }
-    // Claims, settles, renewals, hints to others, and hints from others.
-    const needed = this.root.notify ? 5 : 4;
-    if (this.root.connections < needed) {
-      problems.push(
-        `connections: expected at least ${needed} for a worker, found ${this.root.connections}`,
-      );
-    }
-    if (problems.length > 0) throw new OptionsError("job handlers", problems);
+    for (const one of lookalikes(handlers, [...(this.options.queues?.keys() ?? [])]))
+      this.#logger.warn("A queue is served that is no handler's, though its name is like one", one);
     if (handlers.length === 0)
       this.#logger.warn("No @JobHandler() found in the imports of forWorker: nothing to do");
   }

@@ -228,7 +228,7 @@ function parseImports(check: OptionsCheck, value: unknown): ParsedWorkerOptions[
 function parseQueues(check: OptionsCheck, value: unknown): ParsedWorkerOptions["queues"] {
   if (value === undefined) return null;
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    check.expected("queues", "an object of queue names and their options", value);
+    check.expected("queues", "an object such as { mail: {} }: names and their options", value);
     return null;
   }
   const queues = new Map<string, ParsedQueueOptions>();

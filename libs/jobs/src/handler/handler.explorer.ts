@@ -18,7 +18,13 @@ const ENHANCERS = {
   __exceptionFilters__: "@UseFilters",
 };
 
-/** Finds the methods with `@JobHandler()`; whatever is wrong with them is one error at boot. */
+/** The handlers that were found, and what is wrong with them, one sentence a problem. */
+export interface Exploration {
+  readonly handlers: readonly Handler[];
+  readonly problems: readonly string[];
+}
+
+/** Finds the methods with `@JobHandler()`. */
 @Injectable()
 export class HandlerExplorer {
   constructor(
@@ -29,10 +35,10 @@ export class HandlerExplorer {
 
   /**
    * The handlers in `root` and what it imports.
-   * @param workers the module classes whose imports may have handlers; one that none of them imports is an error,
+   * @param workers the module classes whose imports may have handlers; one that none of them imports is a problem,
    * because its module, and what it needs, would be destroyed before the worker has drained.
    */
-  explore(root: object, workers: readonly object[], defaults: ParsedDefaults): Handler[] {
+  explore(root: object, workers: readonly object[], defaults: ParsedDefaults): Exploration {
     const problems: string[] = [];
     const mine = this.#reachable((module) => module.instance === root);
     const anybodys = this.#reachable((module) => workers.includes(module.metatype));
@@ -52,8 +58,7 @@ export class HandlerExplorer {
         }
       }
     }
-    if (problems.length > 0) throw new OptionsError("job handlers", problems);
-    return [...handlers.values()];
+    return { handlers: [...handlers.values()], problems };
   }
 
   #add(
