@@ -8,8 +8,15 @@ import {
   UsePipes,
   type Provider,
 } from "@nestjs/common";
-import { JobHandler, JobsModule, OptionsError, defineJob } from "nestjs-pg-jobs";
-import { handler } from "../support/handlers.js";
+import {
+  JobHandler,
+  JobQueue,
+  type JobsOptions,
+  JobsModule,
+  OptionsError,
+  defineJob,
+} from "nestjs-pg-jobs";
+import { handler, reached } from "../support/handlers.js";
 import { Bench, feature } from "../support/harness.js";
 
 describe("what fails the boot", () => {
@@ -106,6 +113,38 @@ describe("what fails the boot", () => {
       expect.stringMatching(/^Typo\.run: atempts: unknown option, did you mean attempts\?/),
       expect.stringMatching(/^connections: expected at least \d+/),
     ]);
+  });
+
+  it("two workers that need more connections than the app may open", async () => {
+    const two = async (options: Partial<JobsOptions>) =>
+      await bench.app([
+        bench.root(options),
+        JobsModule.forWorker({ imports: [feature([handler("one", () => {})])] }),
+        JobsModule.forWorker({ imports: [feature([handler("two", () => {})])] }),
+      ]);
+    expect(await problems(() => two({}))).toEqual([
+      "connections: expected at least 9 for 2 workers, found 5; raise it in forRoot, or give all imports and queues to one forWorker()",
+    ]);
+    expect(await problems(() => two({ notify: false, connections: 6 }))).toEqual([
+      expect.stringMatching(/^connections: expected at least 7 for 2 workers, found 6/),
+    ]);
+    const app = await two({ connections: 9 });
+    for (const kind of ["one", "two"]) {
+      const { id } = await app.get(JobQueue).enqueue(kind);
+      await reached(bench, id, "succeeded");
+    }
+    await app.close();
+  });
+
+  it("two forRoot in one app: each would open its own connections", async () => {
+    const roots = [bench.root(), bench.root()];
+    const workers = [handler("one", () => {}), handler("two", () => {})].map((one) =>
+      JobsModule.forWorker({ imports: [feature([one])] }),
+    );
+    for (const imports of [roots, [...roots, ...workers]])
+      expect(await problems(() => bench.app(imports))).toEqual([
+        "JobsModule.forRoot: expected one in an app, found 2; it is global: import it once, in the root module",
+      ]);
   });
 
   it("bad options of handlers: all of them in one message, with the right name", async () => {

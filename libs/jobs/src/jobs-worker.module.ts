@@ -81,7 +81,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
     const workers = this.#ofThisApp();
     const problems = [
       ...new Set(workers.flatMap((one) => one.#problems())),
-      ...this.#tooFewConnections(),
+      ...this.#tooFewConnections(workers.length),
     ];
     if (problems.length > 0) this.#refuse(problems);
     const { handlers } = this.#explored();
@@ -176,13 +176,16 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
     return [...problems, ...(queues ? unserved(handlers, [...queues.keys()]) : [])];
   }
 
-  #tooFewConnections(): string[] {
-    // Claims, settles, renewals, hints to others, and hints from others.
-    const needed = this.root.notify ? 5 : 4;
+  #tooFewConnections(workers: number): string[] {
+    // Hints to others, by the whole app; claims, settles, renewals, and hints from others, by each worker.
+    const needed = 1 + workers * (this.root.notify ? 4 : 3);
     const found = this.root.connections;
-    return found < needed
-      ? [`connections: expected at least ${needed} for a worker, found ${found}`]
-      : [];
+    if (found >= needed) return [];
+    const of =
+      workers === 1
+        ? `a worker, found ${found}`
+        : `${workers} workers, found ${found}; raise it in forRoot, or give all imports and queues to one forWorker()`;
+    return [`connections: expected at least ${needed} for ${of}`];
   }
 
   #warn(handlers: readonly Handler[]): void {

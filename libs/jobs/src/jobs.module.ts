@@ -7,6 +7,7 @@ import {
   type OnApplicationShutdown,
   type OnModuleInit,
 } from "@nestjs/common";
+import { ModulesContainer } from "@nestjs/core";
 import { OptionsError, atBoot } from "./job/errors.js";
 import {
   type JobsOptions,
@@ -119,6 +120,7 @@ export class JobsModule
     private readonly queue: JobQueue,
     private readonly events: Events,
     private readonly local: LocalWorkers,
+    private readonly modules: ModulesContainer,
   ) {
     super();
   }
@@ -141,6 +143,7 @@ export class JobsModule
   }
 
   async onModuleInit(): Promise<void> {
+    this.#refuseSeveral();
     this.#stopLogging = logEvents(this.events);
     this.#warnOfCopies();
     if (this.options.migrate !== "on-start") return;
@@ -161,6 +164,22 @@ export class JobsModule
     await this.queue.close(patience);
     await this.database.close(FAREWELL_MS);
     this.#stopLogging();
+  }
+
+  /** Each would open as many connections as it may, and chance would say whose JobQueue is injected. */
+  #refuseSeveral(): void {
+    const all = [...this.modules.values()].filter(
+      ({ instance }) => (instance as unknown) instanceof JobsModule,
+    );
+    if (all.length === 1) return;
+    const error = new OptionsError("set-up of JobsModule", [
+      `JobsModule.forRoot: expected one in an app, found ${all.length}; it is global: import it once, in the root module`,
+    ]);
+    // Nest says nothing of what fails in a hook.
+    this.#logger.error(error.message);
+    atBoot(() => {
+      throw error;
+    });
   }
 
   /** Decorators and tokens of one copy are strangers to the other. */

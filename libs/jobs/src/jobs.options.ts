@@ -35,7 +35,7 @@ export type ConnectionOptions =
 export interface JobsOptions {
   /** Where the database is. */
   connection: ConnectionOptions;
-  /** The most connections this process opens; 1..100, default 5. */
+  /** The most connections this app opens; 1..100, default 5: what one worker needs. Each further one needs 4 more. */
   connections?: number;
   /** The database schema of our tables; lower case, default `'jobs'`. */
   schema?: string;
