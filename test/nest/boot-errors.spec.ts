@@ -19,6 +19,13 @@ import {
 import { handler, reached } from "../support/handlers.js";
 import { Bench, feature } from "../support/harness.js";
 
+class Enhancer {
+  canActivate = () => true;
+  intercept = () => undefined as never;
+  transform = (value: unknown) => value;
+  catch = () => {};
+}
+
 describe("what fails the boot", () => {
   let bench: Bench;
   beforeAll(async () => void (bench = await Bench.open()));
@@ -136,6 +143,40 @@ describe("what fails the boot", () => {
     await app.close();
   });
 
+  it("forWorker without forRoot: says what to import", async () => {
+    const worker = JobsModule.forWorker({ imports: [feature([handler("one", () => {})])] });
+    expect(await problems(() => bench.app([worker]))).toEqual([
+      "JobsModule.forRoot: expected in the same app, found none; import JobsModule.forRoot({ connection: { url } }) beside forWorker",
+    ]);
+  });
+
+  it.each([
+    [{}, ["options: expected exactly one of useFactory, useClass, useExisting, found none"]],
+    [undefined, ["options: expected an object, found undefined"]],
+    [
+      { useFactroy: () => ({}) },
+      [
+        "useFactroy: unknown option, did you mean useFactory?",
+        "options: expected exactly one of useFactory, useClass, useExisting, found none",
+      ],
+    ],
+    [
+      { useFactory: { url: "x" }, inject: "CONFIG" },
+      [
+        "useFactory: expected a function, found an object",
+        'inject: expected a list, found "CONFIG"',
+      ],
+    ],
+    [
+      { useFactory: () => ({}), useClass: Enhancer },
+      [
+        "options: expected exactly one of useFactory, useClass, useExisting, found useFactory and useClass",
+      ],
+    ],
+  ])("bad options of forRootAsync: %p", async (options, expected) => {
+    expect(await problems(() => JobsModule.forRootAsync(options as never))).toEqual(expected);
+  });
+
   it("two forRoot in one app: each would open its own connections", async () => {
     const roots = [bench.root(), bench.root()];
     const workers = [handler("one", () => {}), handler("two", () => {})].map((one) =>
@@ -221,12 +262,6 @@ describe("what fails the boot", () => {
     ]);
   });
 
-  class Enhancer {
-    canActivate = () => true;
-    intercept = () => undefined as never;
-    transform = (value: unknown) => value;
-    catch = () => {};
-  }
   it.each([
     ["@UseGuards", UseGuards(Enhancer)],
     ["@UseInterceptors", UseInterceptors(Enhancer)],

@@ -21,6 +21,7 @@ const MAY_IMPORT: Record<string, readonly string[] | "any"> = {
   cli: "any",
   "jobs.options.ts": ["job"],
   "jobs.tokens.ts": [],
+  "jobs.root.ts": "any",
   "index.ts": "any",
   "jobs.module.ts": "any",
   "jobs-worker.module.ts": "any",

@@ -6,6 +6,7 @@ import {
   type OnApplicationBootstrap,
   type OnModuleDestroy,
   type OnModuleInit,
+  Optional,
 } from "@nestjs/common";
 import { DiscoveryModule, ModulesContainer } from "@nestjs/core";
 import type { Handler } from "./handler/handler.js";
@@ -15,18 +16,13 @@ import type { StepsBackoff } from "./job/backoff.js";
 import { OptionsError, atBoot } from "./job/errors.js";
 import {
   DEFAULT_QUEUE,
-  type ParsedJobsOptions,
   type ParsedWorkerOptions,
   type WorkerOptions,
   parseWorkerOptions,
 } from "./jobs.options.js";
-import { PARSED_OPTIONS, WORKER_OPTIONS } from "./jobs.tokens.js";
-import { Events } from "./observe/events.js";
-import { Database } from "./pg/database.js";
+import { JobsRoot } from "./jobs.root.js";
+import { WORKER_OPTIONS } from "./jobs.tokens.js";
 import { enqueueFor } from "./queue/enqueue-for.js";
-import { Hints } from "./queue/hints.js";
-import { LocalWorkers } from "./queue/local-workers.js";
-import { Store } from "./store/store.js";
 import { runChore } from "./upkeep/upkeep.js";
 import type { Attempt } from "./worker/attempt.js";
 import { Worker } from "./worker/worker.js";
@@ -44,14 +40,9 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
 
   constructor(
     @Inject(WORKER_OPTIONS) private readonly options: ParsedWorkerOptions,
-    @Inject(PARSED_OPTIONS) private readonly root: ParsedJobsOptions,
+    @Optional() @Inject(JobsRoot) private readonly opened: JobsRoot | undefined,
     private readonly explorer: HandlerExplorer,
     private readonly modules: ModulesContainer,
-    private readonly database: Database,
-    private readonly store: Store,
-    private readonly events: Events,
-    private readonly hints: Hints,
-    private readonly local: LocalWorkers,
   ) {}
 
   /** @internal `JobsModule.forWorker()` is the door. */
@@ -74,6 +65,15 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
   }
   get graceMs(): number {
     return this.options.graceMs;
+  }
+
+  get #root(): JobsRoot {
+    return (
+      this.opened ??
+      this.#refuse([
+        "JobsModule.forRoot: expected in the same app, found none; import JobsModule.forRoot({ connection: { url } }) beside forWorker",
+      ])
+    );
   }
 
   /** Here, so that what is wrong fails the boot: with every worker of the app, in one message. */
@@ -106,13 +106,13 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
 
   /** Only now is everything up that a handler may need. */
   onApplicationBootstrap(): void {
-    this.local.add(this.#worker!);
+    this.#root.local.add(this.#worker!);
     this.#worker!.start();
   }
 
   async onModuleDestroy(): Promise<void> {
     if (!this.#worker) return;
-    this.local.remove(this.#worker);
+    this.#root.local.remove(this.#worker);
     const { drained } = await this.#worker.stop();
     this.#drained = drained;
     if (!drained)
@@ -129,8 +129,8 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
           DEFAULT_QUEUE,
         ]),
       );
-    const { notify, payloadLimit } = this.root;
-    const { store, hints, database, events } = this;
+    const { store, hints, database, events } = this.#root;
+    const { notify, payloadLimit } = this.#root.options;
     const worker: Worker = new Worker(
       {
         leaseMs,
@@ -167,7 +167,11 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
   }
 
   #explored(): Exploration {
-    return (this.#found ??= this.explorer.explore(this, [JobsWorkerModule], this.root.defaults));
+    return (this.#found ??= this.explorer.explore(
+      this,
+      [JobsWorkerModule],
+      this.#root.options.defaults,
+    ));
   }
 
   #problems(): string[] {
@@ -178,8 +182,8 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
 
   #tooFewConnections(workers: number): string[] {
     // Hints to others, by the whole app; claims, settles, renewals, and hints from others, by each worker.
-    const needed = 1 + workers * (this.root.notify ? 4 : 3);
-    const found = this.root.connections;
+    const needed = 1 + workers * (this.#root.options.notify ? 4 : 3);
+    const found = this.#root.options.connections;
     if (found >= needed) return [];
     const of =
       workers === 1

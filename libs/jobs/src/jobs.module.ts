@@ -13,8 +13,10 @@ import {
   type JobsOptions,
   type ParsedJobsOptions,
   type WorkerOptions,
+  checkAsyncOptions,
   parseJobsOptions,
 } from "./jobs.options.js";
+import { JobsRoot } from "./jobs.root.js";
 import { PARSED_OPTIONS } from "./jobs.tokens.js";
 import { JobsWorkerModule } from "./jobs-worker.module.js";
 import { Events } from "./observe/events.js";
@@ -68,6 +70,11 @@ const providers = [
       new JobQueue(store, hints, events, options.payloadLimit),
   },
   { provide: JobInspector, inject: [Store], useFactory: (store: Store) => new JobInspector(store) },
+  {
+    provide: JobsRoot,
+    inject: [PARSED_OPTIONS, Database, Store, Events, Hints, LocalWorkers],
+    useFactory: (...opened: ConstructorParameters<typeof JobsRoot>) => new JobsRoot(...opened),
+  },
 ];
 
 function openDatabase({ connection, schema, connections }: ParsedJobsOptions): Database {
@@ -103,7 +110,7 @@ function makeHints(store: Store, options: ParsedJobsOptions, workers: LocalWorke
  */
 @Module({
   providers,
-  exports: [JobQueue, JobInspector, PARSED_OPTIONS, Events, LocalWorkers, Database, Store, Hints],
+  exports: [JobQueue, JobInspector, Events, JobsRoot],
 })
 export class JobsModule
   extends ConfigurableModuleClass
@@ -130,10 +137,11 @@ export class JobsModule
     return { ...super.forRoot(options), global: true };
   }
 
-  /** The same with options from a factory or class. */
+  /** The same with options from a factory or class. @throws OptionsError */
   static override forRootAsync(
     options: Parameters<typeof ConfigurableModuleClass.forRootAsync>[0],
   ): DynamicModule {
+    atBoot(() => checkAsyncOptions(options));
     return { ...super.forRootAsync(options), global: true };
   }
 

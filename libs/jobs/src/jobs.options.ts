@@ -121,6 +121,8 @@ export const isSchemaName = (text: string): boolean => SCHEMA.test(text);
 export const isPostgresUrl = (text: string): boolean => POSTGRES_URL.test(text);
 
 const JOBS_KEYS = "connection connections schema migrate defaults notify payloadLimit".split(" ");
+const SOURCES = ["useFactory", "useClass", "useExisting"];
+const ASYNC_KEYS = ["imports", "inject", "provideInjectionTokensFrom", ...SOURCES];
 const WORKER_KEYS = "imports queues lease poll grace".split(" ");
 
 /** Checks the options of `JobsModule.forRoot`. @throws OptionsError with all problems. */
@@ -143,6 +145,25 @@ export function parseJobsOptions(options: JobsOptions): ParsedJobsOptions {
   };
   check.done();
   return Object.freeze(parsed as typeof parsed & { connection: ParsedConnection });
+}
+
+/** Checks where `JobsModule.forRootAsync` is to take its options from. @throws OptionsError with all problems. */
+export function checkAsyncOptions(options: unknown): void {
+  const check = new OptionsCheck("options of JobsModule.forRootAsync");
+  if (check.object("", options, ASYNC_KEYS)) {
+    const found = SOURCES.filter((key) => options[key] !== undefined);
+    if (found.length !== 1) {
+      const list = found.join(" and ") || "none";
+      check.add(`options: expected exactly one of ${SOURCES.join(", ")}, found ${list}`);
+    }
+    for (const key of found)
+      if (typeof options[key] !== "function" && key !== "useExisting")
+        check.expected(key, key === "useClass" ? "a class" : "a function", options[key]);
+    for (const key of ["imports", "inject"])
+      if (options[key] !== undefined && !Array.isArray(options[key]))
+        check.expected(key, "a list", options[key]);
+  }
+  check.done();
 }
 
 /** Checks the options of `JobsModule.forWorker`. @throws OptionsError with all problems. */
