@@ -74,6 +74,14 @@ describe("runWorker, as a process of its own", () => {
     expect(worker.output.split("schemma").length).toBe(2);
   });
 
+  it("wrong options of runWorker: ends with 1 before anything is opened, and shows no stack", async () => {
+    const worker = start({ options: { helth: {}, health: { port: "8081x" } } });
+    expect(await worker.exit()).toBe(1);
+    expect(worker.output).toContain("helth: unknown option, did you mean health?");
+    expect(worker.output).toContain('health.port: expected an integer 0..65535, found "8081x"');
+    expect(worker.output).not.toMatch(/^ +at |Starting Nest/m);
+  });
+
   it("what is found out in a lifecycle hook is told too, of which Nest says nothing", async () => {
     const worker = start({ root: { connections: 2 } });
     expect(await worker.exit()).toBe(1);

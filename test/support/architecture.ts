@@ -26,6 +26,7 @@ const MAY_IMPORT: Record<string, readonly string[] | "any"> = {
   "jobs.module.ts": "any",
   "jobs-worker.module.ts": "any",
   "run-worker.ts": "any",
+  "run-worker.options.ts": ["job"],
   "worker-health.ts": "any",
 };
 const WITHOUT_NEST = ["queue", "store", "job", "pg", "worker", "upkeep"];

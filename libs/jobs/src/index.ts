@@ -6,7 +6,8 @@ export {
   type WorkerOptions,
   type ConnectionOptions,
 } from "./jobs.options.js";
-export { runWorker, type RunWorkerOptions, type RunningWorker } from "./run-worker.js";
+export { runWorker, type RunningWorker } from "./run-worker.js";
+export type { HealthOptions, RunWorkerOptions } from "./run-worker.options.js";
 export { JobQueue, type Enqueued, type TransactionalQueue } from "./queue/job-queue.js";
 export type { Item } from "./queue/call.js";
 export type { TransactionLike } from "./queue/transaction.js";

@@ -2,13 +2,12 @@ import { type INestApplicationContext, Logger, type Type } from "@nestjs/common"
 import { NestFactory } from "@nestjs/core";
 import { JobsError, OptionsError } from "./job/errors.js";
 import { JobsWorkerModule } from "./jobs-worker.module.js";
-import { type HealthOptions, type HealthServer, serveHealth } from "./worker-health.js";
-
-/** Options of {@link runWorker}. */
-export interface RunWorkerOptions {
-  /** Serves `/livez` and `/readyz`; absent: no server. `host` defaults to '127.0.0.1', port 0 takes a free one. */
-  health?: HealthOptions;
-}
+import {
+  type ParsedRunWorkerOptions,
+  type RunWorkerOptions,
+  parseRunWorkerOptions,
+} from "./run-worker.options.js";
+import { type HealthServer, serveHealth } from "./worker-health.js";
 
 /** A worker process that is up. */
 export interface RunningWorker {
@@ -32,7 +31,7 @@ export async function runWorker(
   options: RunWorkerOptions = {},
 ): Promise<RunningWorker> {
   const logger = new Logger("Worker");
-  const { app, health } = await boot(module, options, logger);
+  const { app, health } = await boot(module, checked(options, logger), logger);
   const workers = workersOf(app);
   let closing: Promise<boolean> | undefined;
   const close = (): Promise<boolean> => {
@@ -62,9 +61,20 @@ export async function runWorker(
   return { app, port: health?.port ?? 0, close };
 }
 
+/** Before anything is opened. */
+function checked(options: RunWorkerOptions, logger: Logger): ParsedRunWorkerOptions {
+  try {
+    return parseRunWorkerOptions(options);
+  } catch (error) {
+    // Its message, not our stack.
+    logger.error(`The worker cannot start: ${(error as Error).message}`);
+    process.exit(EXIT.bootFailed);
+  }
+}
+
 async function boot(
   module: Type<unknown>,
-  options: RunWorkerOptions,
+  { health }: ParsedRunWorkerOptions,
   logger: Logger,
 ): Promise<{ app: INestApplicationContext; health?: HealthServer }> {
   let app: INestApplicationContext | undefined;
@@ -72,7 +82,7 @@ async function boot(
     app = await NestFactory.createApplicationContext(module, { abortOnError: false });
     return {
       app,
-      health: options.health && (await serveHealth(options.health, workersOf(app))),
+      health: health ? await serveHealth(health, workersOf(app)) : undefined,
     };
   } catch (error) {
     if (!app && isTold(error)) logger.error("The worker cannot start");

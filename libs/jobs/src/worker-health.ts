@@ -4,14 +4,6 @@ import type { JobsWorkerModule } from "./jobs-worker.module.js";
 import { OptionsError } from "./job/errors.js";
 import { monotonic } from "./worker/held.js";
 
-/** Where a worker's probes are served. */
-export interface HealthOptions {
-  /** 0 takes a free one. */
-  port: number;
-  /** Default '127.0.0.1'. */
-  host?: string;
-}
-
 export interface HealthServer {
   port: number;
   /** From now on not ready. */
@@ -29,7 +21,7 @@ const PROOF_MS = 10_000;
  * `/readyz`: the database has answered lately, the schema fits, and it is not draining; costs no query either.
  */
 export async function serveHealth(
-  { port, host = "127.0.0.1" }: HealthOptions,
+  { port, host }: { readonly port: number; readonly host: string },
   workers: readonly JobsWorkerModule[],
 ): Promise<HealthServer> {
   let draining = false;
