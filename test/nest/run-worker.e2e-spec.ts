@@ -89,6 +89,17 @@ describe("runWorker, as a process of its own", () => {
     expect(worker.output).not.toMatch(/^ +at /m);
   });
 
+  it("a hook that throws when jobs run already: ends with 1, and drops none of them", async () => {
+    const jobs = await bench.producer();
+    const { id: brief } = await jobs.enqueue("brief");
+    const { id: hung } = await jobs.enqueue("hung");
+    const worker = start({ bootFails: true, grace: "2s" });
+    expect(await worker.exit()).toBe(1);
+    expect(worker.output).toContain("the cache cannot be warmed");
+    expect(await row(bench, brief)).toMatchObject({ state: "succeeded", attempt: 1 });
+    expect(await row(bench, hung)).toMatchObject({ state: "queued", attempt: 1, failures: 0 });
+  });
+
   it("without the database: alive, not ready; then ready, and it works", async () => {
     const proxy = await TcpProxy.start(bench.url);
     try {

@@ -31,8 +31,7 @@ export async function runWorker(
   options: RunWorkerOptions = {},
 ): Promise<RunningWorker> {
   const logger = new Logger("Worker");
-  const { app, health } = await boot(module, checked(options, logger), logger);
-  const workers = workersOf(app);
+  const { app, health, workers } = await boot(module, checked(options, logger), logger);
   let closing: Promise<boolean> | undefined;
   const close = (): Promise<boolean> => {
     closing ??= (async () => {
@@ -46,8 +45,7 @@ export async function runWorker(
   const onSignal = (signal: NodeJS.Signals) => {
     if (closing) return;
     logger.log("Draining", { signal });
-    const patience = Math.max(0, ...workers.map((one) => one.graceMs)) + BEYOND_GRACE_MS;
-    setTimeout(() => process.exit(EXIT.overdue), patience).unref();
+    exitAfterGrace(workers, EXIT.overdue);
     void close().then(
       (drained) => process.exit(drained ? EXIT.drained : EXIT.overdue),
       (error: unknown) => {
@@ -76,29 +74,44 @@ async function boot(
   module: Type<unknown>,
   { health }: ParsedRunWorkerOptions,
   logger: Logger,
-): Promise<{ app: INestApplicationContext; health?: HealthServer }> {
+): Promise<{ app: INestApplicationContext; health?: HealthServer; workers: JobsWorkerModule[] }> {
+  // Of an app whose hook throws Nest hands nothing out, and its workers may be at work already.
+  const workers: JobsWorkerModule[] = [];
+  const instanceDecorator = (instance: unknown): unknown => {
+    if (instance instanceof JobsWorkerModule) workers.push(instance);
+    return instance;
+  };
   let app: INestApplicationContext | undefined;
   try {
-    app = await NestFactory.createApplicationContext(module, { abortOnError: false });
-    return {
-      app,
-      health: health ? await serveHealth(health, workersOf(app)) : undefined,
-    };
+    app = await NestFactory.createApplicationContext(module, {
+      abortOnError: false,
+      instrument: { instanceDecorator },
+    });
+    return { app, health: health ? await serveHealth(health, workers) : undefined, workers };
   } catch (error) {
     if (!app && isTold(error)) logger.error("The worker cannot start");
     else if (error instanceof JobsError) logger.error(`The worker cannot start: ${error.message}`); // its message, not our stack
     else logger.error("The worker cannot start", error);
-    // Without its port it must not go on, but it may have claimed jobs already: they are not dropped.
-    await app?.close();
+    // It must not go on, but it may have claimed jobs already: they are not dropped.
+    ignoreSignals();
+    exitAfterGrace(workers, EXIT.bootFailed);
+    if (app) await app.close();
+    else await Promise.allSettled(workers.map((one) => one.onModuleDestroy()));
     process.exit(EXIT.bootFailed);
   }
+}
+
+function exitAfterGrace(workers: readonly JobsWorkerModule[], code: number): void {
+  const patience = Math.max(0, ...workers.map((one) => one.graceMs)) + BEYOND_GRACE_MS;
+  setTimeout(() => process.exit(code), patience).unref();
+}
+
+/** It is ending already. */
+function ignoreSignals(): void {
+  for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => {});
 }
 
 /** Nest logs what a constructor or factory throws, the worker what is wrong with handlers; nobody, what a hook throws. */
 const isTold = (error: unknown): boolean =>
   error instanceof OptionsError ||
   /[\\/]core[\\/]injector[\\/]/.test((error as Error | undefined)?.stack ?? "");
-
-function workersOf(app: INestApplicationContext): JobsWorkerModule[] {
-  return app.get(JobsWorkerModule, { strict: false, each: true });
-}
