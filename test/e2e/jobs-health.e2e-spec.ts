@@ -1,6 +1,6 @@
 import type { INestApplicationContext } from "@nestjs/common";
 import { HealthIndicatorService, TerminusModule } from "@nestjs/terminus";
-import { JobInspector, JobQueue } from "nestjs-pg-jobs";
+import { JobInspector, JobQueue, OptionsError } from "nestjs-pg-jobs";
 import { JobsHealthIndicator } from "nestjs-pg-jobs/terminus";
 import { Bench } from "../support/harness.js";
 import { TcpProxy } from "../support/tcp-proxy.js";
@@ -84,6 +84,26 @@ describe("JobsHealthIndicator", () => {
       queues: { slow: { expiredLeases: 1, backlog: 1 } },
     });
   });
+
+  it("is degraded when asked for a queue that is not there, and says which may be meant", async () => {
+    expect((await indicator().check("jobs", { queues: ["slow", "nope", "defualt"] })).jobs).toEqual(
+      expect.objectContaining({
+        status: "degraded",
+        queues: { slow: expect.anything() },
+        reasons: [
+          'queues: expected a queue that has had a job or a worker, found "nope"; known are "default", "slow"',
+          'queues: expected a queue that has had a job or a worker, found "defualt"; did you mean "default"?',
+        ],
+      }),
+    );
+  });
+
+  it.each([null, 7, "slow", { queues: "slow" }, { queues: [1] }])(
+    "refuses as options: %p",
+    async (options) => {
+      await expect(indicator().check("jobs", options as never)).rejects.toThrow(OptionsError);
+    },
+  );
 
   it("refuses thresholds it does not know", async () => {
     await expect(indicator().check("jobs", { maxBaklog: 1 } as never)).rejects.toThrow(

@@ -1,10 +1,13 @@
 import { parseJobId } from "../job/job-id.js";
+import { OptionsCheck, isName } from "../job/options-check.js";
+import { unknownQueue } from "../job/unknown-queue.js";
 import { type AttemptError, type JobView, attempts, get } from "../store/reads/job.js";
 import {
   type KindCounts,
   type QueueHealth,
   counts,
   health,
+  queueNames,
   unknownKinds,
 } from "../store/reads/stats.js";
 import type { Store } from "../store/store.js";
@@ -34,9 +37,18 @@ export class JobInspector {
     return await this.#read(() => counts(this.store));
   }
 
-  /** Backlog, lag, dead letters and expired leases of these queues; absent: of all. */
+  /**
+   * Backlog, lag, dead letters and expired leases of these queues; absent: of all.
+   * @throws OptionsError when one of them has had neither a job nor a worker yet.
+   */
   async health(queues?: readonly string[]): Promise<QueueHealth[]> {
-    return await this.#read(() => health(this.store, queues ?? null));
+    const asked = checkQueues(queues);
+    const found = await this.#read(() => health(this.store, asked));
+    if (asked && found.length < new Set(asked).size) {
+      const known = await this.#read(() => queueNames(this.store));
+      refuseUnknown(asked, known);
+    }
+    return found;
   }
 
   /** Kinds with waiting jobs that no live worker has a handler for. */
@@ -51,4 +63,26 @@ export class JobInspector {
       throw callerError(error, this.store.schema);
     }
   }
+}
+
+const SUBJECT = "queues of JobInspector.health";
+
+function checkQueues(queues: unknown): string[] | null {
+  if (queues === undefined) return null;
+  const check = new OptionsCheck(SUBJECT);
+  if (!Array.isArray(queues)) check.expected("queues", "a list of queue names", queues);
+  else
+    queues.forEach((name: unknown, index) => {
+      if (!isName(name)) check.expected(`queues[${index}]`, "the name of a queue", name);
+    });
+  check.done();
+  return queues as string[];
+}
+
+function refuseUnknown(asked: readonly string[], known: readonly string[]): void {
+  const check = new OptionsCheck(SUBJECT);
+  asked.forEach((name, index) => {
+    if (!known.includes(name)) check.add(`queues[${index}]: ${unknownQueue(name, known)}`);
+  });
+  check.done();
 }

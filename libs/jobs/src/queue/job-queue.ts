@@ -2,6 +2,7 @@ import type { Definition, InputOf } from "../job/definition.js";
 import { OptionsError } from "../job/errors.js";
 import { formatJobId, parseJobId } from "../job/job-id.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
+import { OptionsCheck } from "../job/options-check.js";
 import type { Events } from "../observe/events.js";
 import type { Runner } from "../pg/statement.js";
 import { type JobView, get } from "../store/reads/job.js";
@@ -110,12 +111,9 @@ export class JobQueue {
    */
   async requeue(id: string, options: { payload?: unknown } = {}): Promise<RequeueAnswer> {
     const { queueId, number } = parseJobId(id);
-    const unknown = Object.keys(options).filter((key) => key !== "payload");
-    if (unknown.length > 0)
-      throw new OptionsError(
-        "requeue options",
-        unknown.map((key) => `unknown option "${key}"; the only one is "payload"`),
-      );
+    const check = new OptionsCheck("options of requeue");
+    check.object("", options, ["payload"]);
+    check.done();
     const payload =
       options.payload === undefined ? null : payloadText(id, options.payload, this.payloadLimit);
     const { answer, kind, queue } = await this.#checked(() =>

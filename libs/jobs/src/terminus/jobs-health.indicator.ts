@@ -2,6 +2,7 @@ import { Injectable } from "@nestjs/common";
 import { type HealthIndicatorResult, HealthIndicatorService } from "@nestjs/terminus";
 import { type Duration, durationMs } from "../job/duration.js";
 import { OptionsCheck } from "../job/options-check.js";
+import { unknownQueue } from "../job/unknown-queue.js";
 import { JobInspector } from "../queue/job-inspector.js";
 import type { QueueHealth } from "../store/reads/stats.js";
 
@@ -22,7 +23,7 @@ const PATIENCE_MS = 5_000;
 
 /**
  * Backlog, lag, oldest job, dead letters and expired leases for Terminus. Too much of them is `degraded`, which
- * answers 200: they are shared by all replicas, and no restart cures them. `down` means that the database is away.
+ * answers 200: they are shared by all replicas, and no restart cures them. So is a queue that nobody has used yet. `down` means that the database is away.
  */
 @Injectable()
 export class JobsHealthIndicator {
@@ -49,7 +50,13 @@ export class JobsHealthIndicator {
     const queues = all.filter(
       ({ queue }) => limits.queues === undefined || limits.queues.includes(queue),
     );
-    const reasons = queues.flatMap((one) => breaches(one, limits));
+    const reasons = [
+      ...unknown(
+        limits.queues,
+        all.map(({ queue }) => queue),
+      ),
+      ...queues.flatMap((one) => breaches(one, limits)),
+    ];
     const data = {
       ...sum(queues),
       queues: Object.fromEntries(queues.map(({ queue, ...rest }) => [queue, rest])),
@@ -81,21 +88,27 @@ interface Limits {
 
 function checked(options: JobsHealthOptions): Limits {
   const check = new OptionsCheck("options of JobsHealthIndicator.check");
-  check.object("", options, ["maxBacklog", "maxLag", "maxDeadLetters", "queues"]);
-  const given = options as Record<string, unknown>;
+  const known = ["maxBacklog", "maxLag", "maxDeadLetters", "queues"];
+  const given: Record<string, unknown> = check.object("", options, known) ? options : {};
   check.integer("maxBacklog", given.maxBacklog, 0, Number.MAX_SAFE_INTEGER);
   check.integer("maxDeadLetters", given.maxDeadLetters, 0, Number.MAX_SAFE_INTEGER);
   check.duration("maxLag", given.maxLag, 0);
   if (
-    options.queues !== undefined &&
-    !(Array.isArray(options.queues) && options.queues.every((queue) => typeof queue === "string"))
+    given.queues !== undefined &&
+    !(Array.isArray(given.queues) && given.queues.every((queue) => typeof queue === "string"))
   ) {
-    check.expected("queues", "a list of queue names", options.queues);
+    check.expected("queues", "a list of queue names", given.queues);
   }
   check.done();
   const { maxLag, ...limits } = options;
   return maxLag === undefined ? limits : { ...limits, maxLagMs: durationMs(maxLag) };
 }
+
+/** Watching nothing is not healthy; but the queue may be made by the first job, so no probe fails for it. */
+const unknown = (asked: readonly string[] = [], known: readonly string[]): string[] =>
+  asked
+    .filter((queue) => !known.includes(queue))
+    .map((queue) => `queues: ${unknownQueue(queue, known)}`);
 
 function breaches({ queue, backlog, lagMs, deadLetters }: QueueHealth, limits: Limits): string[] {
   const over = (what: string, found: number, limit: number | undefined) =>

@@ -75,6 +75,11 @@ where $1::text[] is null or q.name = any($1::text[])
 order by q.name`,
 );
 
+const namesOfQueues = new Statement(
+  "queue_names",
+  (jobs) => `select name from ${jobs}.queue order by name`,
+);
+
 // Kinds with work that no live worker has a handler for. A worker that has not beaten for a minute is not live.
 const unhandledKinds = new Statement(
   "unknown_kinds",
@@ -115,6 +120,10 @@ export async function health(
     deadLetters: Number(deadLetters),
     expiredLeases: Number(expiredLeases),
   }));
+}
+
+export async function queueNames(runner: Runner): Promise<string[]> {
+  return (await runner.run(namesOfQueues)).map(([name]) => name!);
 }
 
 export async function unknownKinds(runner: Runner): Promise<{ queue: string; kind: string }[]> {
