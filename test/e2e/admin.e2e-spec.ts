@@ -82,6 +82,22 @@ describe("the token", () => {
     expect(await send(["get", "/admin"], authorization)).toMatchObject({ status: 200 });
   });
 
+  it("is asked for before anybody looks at a body", async () => {
+    const path = "/admin/jobs/1-1/requeue";
+    const bodies: [string, string][] = [
+      ["{", "application/json"],
+      ["nonsense", "text/plain"],
+      [`{"payload":"${"x".repeat(200_000)}"}`, "application/json"],
+      ["{}", "application/json; charset=none"],
+    ];
+    for (const [body, type] of bodies) {
+      const headers = { "content-type": type };
+      expectProblem(await admin.post(path, body, headers), "UNAUTHORIZED", 401);
+      const authorization = "Bearer wrong";
+      expectProblem(await admin.post(path, body, { ...headers, authorization }), "FORBIDDEN", 403);
+    }
+  });
+
   it("is not asked for by health, which tells little", async () => {
     const { status, body } = await admin.get("/health");
     expect(status).toBe(200);
@@ -167,6 +183,29 @@ describe("POST /admin/jobs/:id/requeue", () => {
       expectProblem(await requeue(id, body), "BODY_INVALID", 400);
     expectProblem(await requeue(id, '{"payload":"\\u0000"}'), "PAYLOAD_NOT_JSON", 400);
     expect(await bench.state(id)).toBe("dead");
+  });
+
+  it("says 415 to a body that is not JSON, and sends nothing again", async () => {
+    const id = await dead();
+    const bodies: [string, string][] = [
+      ["payload=1", "application/x-www-form-urlencoded"],
+      ['{"payload":1}', "text/plain;charset=UTF-8"],
+      ['{"payload":1}', "application/xml"],
+      ["{}", "application/json; charset=none"],
+    ];
+    for (const [body, type] of bodies) {
+      const answer = await admin.post(`/admin/jobs/${id}/requeue`, body, {
+        ...asAdmin,
+        "content-type": type,
+      });
+      expectProblem(answer, "UNSUPPORTED_MEDIA_TYPE", 415);
+    }
+    expect(await bench.state(id)).toBe("dead");
+    const none = await admin.post(`/admin/jobs/${id}/requeue`, "", {
+      ...asAdmin,
+      "content-type": "text/plain",
+    });
+    expect(none).toMatchObject({ status: 200, body: { id, state: "queued" } });
   });
 
   it("lets one of two people", async () => {

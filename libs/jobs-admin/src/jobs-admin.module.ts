@@ -1,14 +1,17 @@
 import {
   type CanActivate,
   type DynamicModule,
+  Inject,
   Module,
   type ModuleMetadata,
+  type NestModule,
   type Type,
 } from "@nestjs/common";
-import { RouterModule } from "@nestjs/core";
+import { HttpAdapterHost, RouterModule } from "@nestjs/core";
 import { OptionsError } from "nestjs-pg-jobs";
 import { ADMIN_GUARD, AdminGuard } from "./admin.guard.js";
 import { JobsController } from "./jobs/jobs.controller.js";
+import { keepBodyTroubles } from "./json-body.guard.js";
 import { RootController } from "./root.controller.js";
 import { StatsController } from "./stats/stats.controller.js";
 
@@ -22,11 +25,18 @@ export interface JobsAdminOptions {
   path?: string;
 }
 
+const ADMIN_PATH = "nestjs-pg-jobs-admin:path";
+
 const OPTIONS = ["guard", "imports", "path"];
 
 /** The REST API for operators; needs `JobsModule.forRoot` beside it. Closed: without a guard it does not start. */
 @Module({})
-export class JobsAdminModule {
+export class JobsAdminModule implements NestModule {
+  constructor(
+    private readonly host: HttpAdapterHost,
+    @Inject(ADMIN_PATH) private readonly path: string,
+  ) {}
+
   /** @throws OptionsError without a guard, or for an unknown option. */
   static forRoot(options: JobsAdminOptions): DynamicModule {
     const { guard, imports = [], path = "admin" } = checked(options);
@@ -36,11 +46,17 @@ export class JobsAdminModule {
       controllers: [RootController, StatsController, JobsController],
       providers: [
         AdminGuard,
+        { provide: ADMIN_PATH, useValue: path },
         typeof guard === "function"
           ? { provide: ADMIN_GUARD, useClass: guard }
           : { provide: ADMIN_GUARD, useValue: guard },
       ],
     };
+  }
+
+  /** Called between the body parsers of the app and its routes. */
+  configure(): void {
+    keepBodyTroubles(this.host, this.path);
   }
 }
 

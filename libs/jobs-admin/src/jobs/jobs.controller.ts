@@ -11,6 +11,7 @@ import {
 } from "@nestjs/common";
 import { type AttemptError, JobInspector, JobQueue, type JobView } from "nestjs-pg-jobs";
 import { AdminGuard } from "../admin.guard.js";
+import { JsonBodyGuard } from "../json-body.guard.js";
 import { ProblemException } from "../problem.js";
 import { ProblemFilter } from "../problem.filter.js";
 
@@ -40,6 +41,7 @@ export class JobsController {
   /** The statement decides; the job is read only to say afterwards why not. */
   @Post(":id/requeue")
   @HttpCode(200)
+  @UseGuards(JsonBodyGuard)
   async requeue(
     @Param("id") id: string,
     @Body() body: unknown,
