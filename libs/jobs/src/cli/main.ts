@@ -1,8 +1,8 @@
 import { parseArgs } from "node:util";
 import { JobsError } from "../job/errors.js";
-import { nearest } from "../job/options-check.js";
+import { describe, nearest } from "../job/options-check.js";
 import { isPostgresUrl, isSchemaName } from "../jobs.options.js";
-import { fromUrl } from "../pg/connection.js";
+import { fromUrl, urlProblem } from "../pg/connection.js";
 import { Database } from "../pg/database.js";
 import { ConnectionLostError, type Session } from "../pg/session.js";
 import { sqlState } from "../pg/sqlstate.js";
@@ -58,37 +58,72 @@ function understand(
   | { command: (session: Session) => Promise<string>; url: string; schema: string }
   | string
   | undefined {
-  let parsed;
-  try {
-    parsed = parseArgs({
-      args: [...args],
-      allowPositionals: true,
-      options: {
-        url: { type: "string" },
-        schema: { type: "string" },
-        help: { type: "boolean", short: "h" },
-      },
-    });
-  } catch (error) {
-    return (error as Error).message;
-  }
+  const parsed = readOptions(args);
+  if (typeof parsed === "string") return parsed;
+  const { values } = parsed;
   const [name, ...more] = parsed.positionals;
-  if (parsed.values.help || name === undefined || name === "help") return undefined;
-  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-  if (!command) {
-    const near = nearest(name, Object.keys(COMMANDS));
-    return `unknown command "${name}"${near ? `; did you mean "${near}"?` : ""}`;
-  }
-  if (more.length > 0) return `expected one command, found also "${more.join(" ")}"`;
-  const url = parsed.values.url || env.DATABASE_URL;
+  if (values.help !== undefined || name === undefined || name === "help") return undefined;
+  const names = Object.keys(COMMANDS);
+  if (!names.includes(name)) return `unknown command ${describe(name)}, ${advice(name, names)}`;
+  const command = COMMANDS[name]!;
+  if (more.length > 0) return `expected one command, found also ${describe(more.join(" "))}`;
+  // an empty --url is a variable that is not set: another database must not be taken for it
+  if (values.url === "") return "expected the database as --url, found an empty text";
+  const url = values.url ?? env.DATABASE_URL;
   if (!url) return "expected the database as --url or DATABASE_URL, found neither";
   // the URL itself stays out of the message: it holds the password
   if (!isPostgresUrl(url))
     return "expected --url or DATABASE_URL to begin with postgres:// and to have no spaces";
-  const schema = parsed.values.schema ?? (env.JOBS_SCHEMA || "jobs");
+  const problem = urlProblem(url);
+  if (problem) return `expected --url or DATABASE_URL to be a connection string: ${problem}`;
+  const schema = values.schema ?? (env.JOBS_SCHEMA || "jobs");
   if (!isSchemaName(schema))
     return `expected --schema or JOBS_SCHEMA of 1..63 of a-z, 0-9 and _, not beginning with a digit, found "${schema}"`;
   return { command, url, schema };
+}
+
+const OPTIONS = {
+  url: { type: "string" },
+  schema: { type: "string" },
+  help: { type: "boolean", short: "h" },
+} as const;
+
+type Values = Partial<Record<keyof typeof OPTIONS, string>>;
+
+/** Not strict: Node's own messages take three lines, and know of no "did you mean". */
+function readOptions(args: readonly string[]): { values: Values; positionals: string[] } | string {
+  const { tokens, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    strict: false,
+    tokens: true,
+    options: OPTIONS,
+  });
+  const values: Values = {};
+  for (const token of tokens) {
+    if (token.kind !== "option") continue;
+    const { name, rawName, value, inlineValue } = token;
+    if (!isOption(name)) {
+      const near = advice(name, Object.keys(OPTIONS), "--");
+      return `unknown option ${rawName}, ${near}`;
+    }
+    if (OPTIONS[name].type === "boolean") {
+      if (value !== undefined) return `expected ${rawName} alone, found a value`;
+    } else if (value === undefined || (!inlineValue && value.startsWith("-"))) {
+      return `expected a value after ${rawName}, found ${value ?? "none"}`;
+    }
+    values[name] = value ?? "";
+  }
+  return { values, positionals };
+}
+
+const isOption = (name: string): name is keyof typeof OPTIONS => Object.hasOwn(OPTIONS, name);
+
+function advice(found: string, words: readonly string[], prefix = ""): string {
+  const near = nearest(found, words);
+  return near === undefined
+    ? `known are ${words.map((word) => prefix + word).join(", ")}`
+    : `did you mean ${prefix}${near}?`;
 }
 
 function reason(error: unknown): string {
