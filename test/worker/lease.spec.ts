@@ -42,7 +42,7 @@ describe("Lease: renewed by a thread of its own", () => {
       LEASE,
       10,
       (one) => lost.push(one),
-      (message) => trouble.push(message),
+      ({ message }) => trouble.push(message),
     ));
   }
   async function claims(count: number) {

@@ -32,6 +32,7 @@ describe("Settler", () => {
       settled: ({ id }) => told.settled.push(id),
       lost: ({ id }) => told.lost.push(id),
       trouble: (message) => told.trouble.push(message),
+      failing: (error) => told.trouble.push(String(error)),
     });
   });
   afterEach(async () => {
@@ -214,6 +215,7 @@ describe("Settler", () => {
       trouble: () => {
         throw new Error("a logger's own fault");
       },
+      failing: () => {},
     });
     const all = await attempts(4);
     deaf.add(all[0]!, succeed(1n));

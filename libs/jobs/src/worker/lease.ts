@@ -13,7 +13,7 @@ export interface LostClaim {
 
 interface ThreadMessage {
   lost?: LostClaim[];
-  trouble?: string;
+  trouble?: { message: string; code?: string; severity?: string };
   needPassword?: true;
 }
 
@@ -36,7 +36,7 @@ export class Lease {
     readonly ms: number,
     capacity: number,
     onLost: (lost: LostClaim) => void,
-    onTrouble: (message: string) => void,
+    onTrouble: (error: Error) => void,
   ) {
     this.held = new Held(capacity);
     const { password } = database.config;
@@ -59,10 +59,13 @@ export class Lease {
       thread.unref();
       thread.on("message", (message: ThreadMessage) => {
         message.lost?.forEach(onLost);
-        if (message.trouble !== undefined) onTrouble(message.trouble);
+        const { trouble } = message;
+        if (trouble) onTrouble(Object.assign(new Error(trouble.message), trouble));
         if (message.needPassword && asksPassword) void this.#answerPassword(password);
       });
-      thread.on("error", (error) => onTrouble(`the renewing thread has died: ${error.message}`));
+      thread.on("error", (error) =>
+        onTrouble(new Error(`the renewing thread has died: ${error.message}`)),
+      );
       // Without it every job would be run twice: it begins again, and finds what is held where it was.
       this.#gone = new Promise((resolve) =>
         thread.once("exit", () => {

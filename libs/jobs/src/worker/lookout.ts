@@ -77,8 +77,8 @@ export class Lookout {
         await this.#lookOnce();
       }
     } catch (error) {
-      if (isMissingSchema(error)) this.ports.gone();
       this.ports.outage.complain("the database is away", error);
+      if (isMissingSchema(error)) this.ports.gone();
     } finally {
       this.#looking = false;
     }

@@ -1,12 +1,19 @@
+import { isMissingSchema } from "../pg/sqlstate.js";
+import { SchemaOutdatedError } from "../store/store.js";
 import { monotonic } from "./held.js";
 
 const COMPLAIN_EVERY_MS = 10_000;
 const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 2_000;
 
-/** Patience with a database that is away: pauses that grow to 2 s, and one word in the log every 10 s. */
+/**
+ * Patience with a database that is away, or has not our schema: pauses that grow to 2 s, and one word in the log
+ * every 10 s. Whatever failed, and whoever was first to meet it: a schema that is gone is called so.
+ */
 export class Outage {
   #complainedAt = Number.NEGATIVE_INFINITY;
+  /** Told apart: only somebody who migrates can mend that. */
+  #complainedOfSchemaAt = Number.NEGATIVE_INFINITY;
   #pauseMs = 0;
 
   constructor(private readonly log: (message: string, params: { cause: string }) => void) {}
@@ -20,15 +27,25 @@ export class Outage {
 
   complain(message: string, error: unknown): void {
     const now = monotonic();
-    if (now - this.#complainedAt < COMPLAIN_EVERY_MS) return;
-    this.#complainedAt = now;
-    this.log(message, { cause: causeOf(error) });
+    const schema = schemaProblem(error);
+    const last = schema === undefined ? this.#complainedAt : this.#complainedOfSchemaAt;
+    if (now - last < COMPLAIN_EVERY_MS) return;
+    if (schema === undefined) this.#complainedAt = now;
+    else this.#complainedOfSchemaAt = now;
+    this.log(schema ?? message, { cause: causeOf(error) });
   }
 
   /** The database has answered. */
   over(): void {
     this.#pauseMs = 0;
   }
+}
+
+function schemaProblem(error: unknown): string | undefined {
+  if (error instanceof SchemaOutdatedError) return 'the schema is not ready: run "pg-jobs migrate"';
+  if (isMissingSchema(error))
+    return 'the schema is gone, or of another release: run "pg-jobs migrate"';
+  return undefined;
 }
 
 function causeOf(error: unknown): string {

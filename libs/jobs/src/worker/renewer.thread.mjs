@@ -150,7 +150,9 @@ async function turn() {
       for (const group of groups) await renew(group);
     } catch (error) {
       drop();
-      parentPort.postMessage({ trouble: String(error?.message ?? error) });
+      // Errors lose their fields on the way.
+      const { message = String(error), code, severity } = error ?? {};
+      parentPort.postMessage({ trouble: { message, code, severity } });
       wait = backoff;
       backoff = Math.min(backoff * 2, 2_000);
     }

@@ -56,8 +56,10 @@ const MAX_PAUSE_MS = 2_000;
 export interface SettleListener {
   settled(attempt: Attempt, settlement: Settlement): void;
   lost(attempt: Attempt): void;
-  /** A result could not be stored as JSON, or a statement keeps failing. */
+  /** A result or an error could not be stored as it is. */
   trouble(message: string, attempt?: Attempt): void;
+  /** A statement was refused for a reason that is not in the jobs, and is tried again. */
+  failing(error: unknown): void;
 }
 
 export class Settler {
@@ -213,19 +215,23 @@ export class Settler {
           ? null
           : JSON.stringify({ name: "Error", message: "the error could not be stored" });
     } else {
-      this.#trouble(`settling failed and is tried again: ${(error as Error).message}`);
+      this.#heard(() => this.listener.failing(error));
     }
     this.#pending.unshift(...group);
     if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
   }
 
   /** Whoever is told may have a fault of his own: it must not stop the settling. */
-  #trouble(message: string, attempt?: Attempt): void {
+  #heard(tell: () => void): void {
     try {
-      this.listener.trouble(message, attempt);
+      tell();
     } catch {
       // A logger that throws.
     }
+  }
+
+  #trouble(message: string, attempt?: Attempt): void {
+    this.#heard(() => this.listener.trouble(message, attempt));
   }
 
   #textOf(attempt: Attempt, settlement: Settlement): string | null {

@@ -41,6 +41,7 @@ function open() {
     dueAgain: () => {},
     handedBack: () => {},
     warn: () => {},
+    failing: () => {},
   });
   const settles: { attempt: Attempt; settlement: Settlement }[] = [];
   const settler = {

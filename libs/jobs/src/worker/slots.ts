@@ -31,6 +31,8 @@ export interface SlotsHooks extends AttemptPorts {
   /** A job of this queue is due again in so many ms. */
   dueAgain(queue: QueueWorker, ms: number): void;
   warn(message: string, params?: object): void;
+  /** Settling fails, whatever the job. */
+  failing(error: unknown): void;
 }
 
 export class Slots implements SettleListener {
@@ -138,6 +140,10 @@ export class Slots implements SettleListener {
       message,
       attempt && { id: attempt.id, kind: attempt.kind, queue: attempt.queue },
     );
+  }
+
+  failing(error: unknown): void {
+    this.hooks.failing(error);
   }
 
   // --- drain

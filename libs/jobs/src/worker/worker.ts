@@ -6,7 +6,7 @@ import { Listener } from "../pg/listener.js";
 import type { Session } from "../pg/session.js";
 import { ensureQueue } from "../store/queues/lanes.js";
 import { wakeChannel } from "../store/queues/wake.js";
-import { SchemaOutdatedError, type Store } from "../store/store.js";
+import type { Store } from "../store/store.js";
 import { ensurePartitions } from "../store/upkeep/chores.js";
 import { beat, register, retire } from "../store/workers/workers.js";
 import type { Attempt, AttemptPorts } from "./attempt.js";
@@ -90,6 +90,7 @@ export class Worker {
       handedBack: (queue, kind) => ports.hint(queue.settings.id, kind),
       dueAgain: (queue, ms) => this.#lookout.dueIn(queue, ms),
       warn: (message, params) => ports.log("warn", message, params),
+      failing: (error) => this.#outage.complain("settling fails and is tried again", error),
     });
     this.#settler = new Settler(this.#settles, this.#slots);
     this.#claimer = new Claimer({
@@ -152,7 +153,7 @@ export class Worker {
         0,
       ),
       (lost) => this.#slots.onLost(lost),
-      (message) => this.#outage.complain("leases are not renewed", message),
+      (error) => this.#outage.complain("leases are not renewed", error),
     );
     this.#slots.begin(this.#settler, this.#lease);
     this.#lookout.start();
@@ -229,11 +230,7 @@ export class Worker {
         await this.#prepare();
         if (this.state === "waiting") this.state = "working";
       } catch (error) {
-        const message =
-          error instanceof SchemaOutdatedError
-            ? 'the schema is not ready: run "pg-jobs migrate"'
-            : "the database is away";
-        await this.#outage.met(message, error);
+        await this.#outage.met("the database is away", error);
       }
     }
     if (this.state !== "working") return;

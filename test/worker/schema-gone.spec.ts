@@ -1,0 +1,69 @@
+import { jest } from "@jest/globals";
+import { Logger } from "@nestjs/common";
+import { JobQueue, defineJob } from "nestjs-pg-jobs";
+import { handler } from "../support/handlers.js";
+import { Bench } from "../support/harness.js";
+import { until } from "../support/until.js";
+
+const Idle = defineJob("idle");
+const Gate = defineJob("gate");
+const GONE = 'the schema is gone, or of another release: run "pg-jobs migrate"';
+
+describe("a schema that is dropped under a worker", () => {
+  let bench: Bench;
+  let lines: unknown[];
+  let open: () => void;
+  let jobs: JobQueue;
+  let ran: number;
+
+  beforeEach(async () => {
+    bench = await Bench.open();
+    const gate = new Promise<void>((resolve) => (open = resolve));
+    ran = 0;
+    const app = await bench.worker([handler(Idle, () => void ran++), handler(Gate, () => gate)], {
+      lease: "1s",
+    });
+    jobs = app.get(JobQueue);
+    const { id } = await jobs.enqueue(Idle);
+    await until(async () => (await bench.state(id)) === "succeeded", { what: "it works" });
+    lines = [];
+    for (const level of ["log", "warn", "error"] as const)
+      jest.spyOn(Logger.prototype, level).mockImplementation((message: unknown) => {
+        lines.push(message);
+      });
+  });
+  afterEach(async () => {
+    jest.restoreAllMocks();
+    open();
+    await bench.close();
+  });
+
+  const dropped = async () => {
+    await bench.sql(`drop schema ${bench.schema} cascade`);
+    await until(() => lines.length > 0, { timeout: 3_000, what: "it says something" });
+  };
+  const worksAgain = async () => {
+    await bench.migrate();
+    await jobs.enqueue(Idle);
+    await until(() => ran === 2, { what: "it works again" });
+    expect(lines.filter((line) => line !== GONE)).toEqual([]);
+  };
+
+  it("is what its first line is about when it looks for work, and it goes on with a new one", async () => {
+    await dropped();
+    expect(lines[0]).toBe(GONE);
+    await worksAgain();
+  });
+
+  it("is what its first line is about when it holds a job: for the renewal of its lease, and for its settle", async () => {
+    const { id } = await jobs.enqueue(Gate);
+    await until(async () => (await bench.state(id)) === "running", { what: "it runs" });
+    await dropped();
+    expect(lines[0]).toBe(GONE);
+    open();
+    await bench.migrate();
+    const lost = "Job is in other hands: what this attempt did is not written";
+    await until(() => lines.includes(lost), { what: "it has heard that there is no such job" });
+    expect(lines.filter((line) => line !== GONE)).toEqual([lost]);
+  });
+});
