@@ -13,6 +13,8 @@ export interface PostgresServer {
   pid: number;
   port: number;
   dataDir: string;
+  /** Resolves when the server has ended, whoever ended it. */
+  gone: Promise<void>;
   url(database?: string): string;
   stop(options?: { mode?: "fast" | "immediate" }): Promise<void>;
 }

@@ -24,6 +24,7 @@ import { endServer, freePort, readPidFile, serves, signal, waitFor } from "./pro
 import { chooseRuntime, stashedDataDir } from "./postgres/runtime.mjs";
 
 const HOST = "127.0.0.1";
+const LOOK_EVERY = 500;
 const passwordFile = (dataDir) => path.join(dataDir, "launcher-password");
 const logFile = (dataDir) => path.join(dataDir, "launcher.log");
 
@@ -63,10 +64,16 @@ function handle({ pid, port, dataDir, watchdog }) {
   // last resort: this process ends without a call of stop()
   const onExit = () => signal(pid, "SIGINT");
   process.once("exit", onExit);
+  // looked for by its pid: one that was taken over is no child of ours
+  const gone = (async () => {
+    while (serves(pid, dataDir)) await sleep(LOOK_EVERY, undefined, { ref: false });
+    process.off("exit", onExit); // the pid may be somebody else's by then
+  })();
   return {
     pid,
     port,
     dataDir,
+    gone,
     url: (database = "postgres") => `postgres://postgres:${password}@${HOST}:${port}/${database}`,
     async stop({ mode = "fast" } = {}) {
       process.off("exit", onExit);

@@ -35,7 +35,13 @@ let interrupted = 0;
 async function boot() {
   if (!env.DATABASE_URL) await lock.take(log);
   const ports = await choosePorts(WANTED, host);
-  database = await openDatabase(env.DATABASE_URL, path.join(dataDir, "pg"), log);
+  const giveUpUnlessStopping = (error) => void (stopping || giveUp(error));
+  database = await openDatabase(
+    env.DATABASE_URL,
+    path.join(dataDir, "pg"),
+    log,
+    giveUpUnlessStopping,
+  );
   log(`postgres ${database.shown}`);
   if (stopping) return;
 

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
 import path from "node:path";
@@ -154,6 +154,55 @@ describe("npm start", () => {
     const pids = () => launcher.output.match(/^\[worker\] pid/gm);
     await until(() => pids()?.length === 2, { what: "the worker is back" });
     expect(launcher.over).toBe(false);
+  });
+
+  it("starts PostgreSQL again that ended under it, where the apps look for it", async () => {
+    const launcher = folder.start();
+    const url = await launcher.line(POSTGRES);
+    await launcher.line(READY);
+    await query(url, "CREATE TABLE kept AS SELECT 42 AS answer");
+    for (const again of [1, 2]) {
+      const killed = postmaster();
+      process.kill(killed, "SIGKILL");
+      const said = () => launcher.output.match(/^postgres is up again$/gm)?.length === again;
+      await until(said, { timeout: 15_000, what: "it is up again" });
+      expect(launcher.output.match(/^postgres has ended; starts again$/gm)).toHaveLength(again);
+      expect(postmaster()).not.toBe(killed);
+      await expect(query(url, "SELECT * FROM kept")).resolves.toEqual([{ answer: 42 }]);
+    }
+    expect(launcher.over).toBe(false);
+    const last = postmaster();
+    launcher.kill("SIGINT");
+    await expect(launcher.exit()).resolves.toBe(0);
+    expect(launcher.lines).toContain("[worker] stopped, postgres is up");
+    await until(() => !isAlive(last), { what: "the server has ended" });
+  });
+
+  it("notices that a server ended which it had taken over", async () => {
+    const first = folder.start();
+    await first.line(READY);
+    first.kill("SIGKILL");
+    await first.exit();
+    const second = folder.start();
+    const url = await second.line(POSTGRES);
+    await second.line(READY);
+    process.kill(postmaster(), "SIGKILL");
+    await second.line(/^postgres is up again$/);
+    await expect(query(url, "SELECT 1 AS one")).resolves.toEqual([{ one: 1 }]);
+  });
+
+  it("shuts everything down when PostgreSQL ended and cannot be started again", async () => {
+    const launcher = folder.start();
+    const pids = await launcher.pids();
+    await launcher.line(READY);
+    writeFileSync(path.join(folder.path, "data/pg/postgresql.conf"), "no_such_setting = 1");
+    process.kill(postmaster(), "SIGKILL");
+    await expect(launcher.exit()).resolves.toBe(1);
+    expect(launcher.output).toMatch(/^PostgreSQL did not start on port \d+:$/m);
+    expect(launcher.output).toContain("no_such_setting");
+    expect(launcher.output).not.toMatch(/^\s+at /m);
+    expect(pids.filter(isAlive)).toEqual([]);
+    rmSync(path.join(folder.path, "data/pg/postmaster.pid"), { force: true });
   });
 
   it("refuses to run twice on the same data", async () => {
