@@ -1,5 +1,7 @@
 import type { JobQueue } from "nestjs-pg-jobs";
 import { bury } from "../../libs/jobs/src/store/transitions/bury.js";
+import type { Runner } from "../../libs/jobs/src/pg/statement.js";
+import { requeue } from "../../libs/jobs/src/store/transitions/requeue.js";
 import { retry } from "../../libs/jobs/src/store/transitions/retry.js";
 import { Bench } from "../support/harness.js";
 import { Hands } from "../support/hands.js";
@@ -122,6 +124,31 @@ describe("a dead letter", () => {
     expect(await slow).toBe("not-requeueable");
     expect(await bench.states()).toEqual({ succeeded: 1 });
   });
+
+  it.each([null, "k"])(
+    "that died again after the look, with the key %p, is not requeueable",
+    async (key) => {
+      const id = await letter(key ?? undefined);
+      expect(await jobs.requeue(hands.named(id))).toBe("queued");
+      // It runs when the request looks for a letter, and dies before the request asks where it is.
+      await hands.claim(worker);
+      const dyingBetween: Runner = {
+        run: async (statement, values) => {
+          const rows = await hands.session.run(statement, values);
+          if (statement.name === "requeue")
+            await bury(hands.session, hands.queueId, worker, [
+              { id, attempt: 4, error: report("again"), reason: "exhausted", failed: true },
+            ]);
+          return rows;
+        },
+      };
+      expect(await requeue(dyingBetween, hands.queueId, id, null)).toMatchObject({
+        answer: "not-requeueable",
+      });
+      expect(await bench.state(hands.named(id))).toBe("dead");
+      expect(await jobs.requeue(hands.named(id))).toBe("queued");
+    },
+  );
 });
 
 describe("requeue of any other job", () => {

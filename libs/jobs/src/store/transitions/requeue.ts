@@ -26,17 +26,21 @@ with letter as materialized (
 ), cancelled as (
   delete from ${jobs}.done d where d.queue_id = $1::integer and d.id = any(array(select id from sent)) and d.state = 3
 )
-select sent.kind, q.name from sent, ${jobs}.queue q where q.id = $1::integer`,
+select sent.kind, q.name
+from (select from letter union all select from withdrawn) found
+left join sent on true
+left join ${jobs}.queue q on q.id = $1::integer`,
 );
 
-// A statement of its own: its snapshot is younger than whatever the first one has waited for.
-const findLetter = new Statement(
-  "find_letter",
+// A statement of its own: its snapshot is younger than whatever the first one has waited for. A letter that it
+// finds is of a later death than the one that the person saw.
+const findJob = new Statement(
+  "find_job",
   (jobs) => `
-select 'letter' from ${jobs}.dead d where d.queue_id = $1::integer and d.id = $2::bigint
-union all select 'job' from ${jobs}.job j where j.queue_id = $1::integer and j.id = $2::bigint
-union all select case d.state when 3 then 'letter' else 'job' end
-from ${jobs}.done d where d.queue_id = $1::integer and d.id = $2::bigint`,
+select 1 from ${jobs}.dead d where d.queue_id = $1::integer and d.id = $2::bigint
+union all select 1 from ${jobs}.job j where j.queue_id = $1::integer and j.id = $2::bigint
+union all select 1 from ${jobs}.done d where d.queue_id = $1::integer and d.id = $2::bigint
+limit 1`,
 );
 
 export type RequeueAnswer = "queued" | "not-requeueable" | "key-taken" | "unknown";
@@ -48,9 +52,13 @@ export async function requeue(
   id: string,
   payload: string | null,
 ): Promise<{ answer: RequeueAnswer; kind: string; queue: string }> {
-  const [sent] = await runner.run(requeueJob, [queueId, id, payload]);
-  if (sent) return { answer: "queued", kind: sent[0]!, queue: sent[1]! };
-  const [found] = await runner.run(findLetter, [queueId, id]);
-  const refused = found?.[0] === "letter" ? "key-taken" : "not-requeueable";
-  return { answer: found ? refused : "unknown", kind: "", queue: "" };
+  const refused = (answer: RequeueAnswer) => ({ answer, kind: "", queue: "" });
+  const [letter] = await runner.run(requeueJob, [queueId, id, payload]);
+  if (letter) {
+    const [kind, queue] = letter;
+    // It stood there, locked by us: only its key can have kept it from its queue.
+    return kind ? { answer: "queued", kind, queue: queue! } : refused("key-taken");
+  }
+  const [found] = await runner.run(findJob, [queueId, id]);
+  return refused(found ? "not-requeueable" : "unknown");
 }
