@@ -169,6 +169,29 @@ describe("what is no transaction", () => {
   });
 });
 
+describe("a TypeORM QueryRunner", () => {
+  it("without a transaction is refused: before it is started, and after it has ended", async () => {
+    const runner = dataSource.createQueryRunner();
+    try {
+      for (const tx of [runner, runner.manager]) {
+        expect(() => jobs.in(tx)).toThrow(OptionsError);
+        expect(() => jobs.in(tx)).toThrow(/without an active transaction: call startTransaction/);
+      }
+      await runner.startTransaction();
+      const kept = [jobs.in(runner), jobs.in(runner.manager)];
+      for (const queue of kept) await queue.enqueue("work", {});
+      await runner.commitTransaction();
+      for (const queue of kept) {
+        await expect(queue.enqueue("work", {})).rejects.toThrow(OptionsError);
+        await expect(queue.enqueueMany("work", [{}])).rejects.toThrow(OptionsError);
+      }
+    } finally {
+      await runner.release();
+    }
+    expect(await ids()).toHaveLength(2);
+  });
+});
+
 describe("two transactions with the same keys", () => {
   it("in opposite order of queues do not wait for one another", async () => {
     for (let round = 0; round < 20; round++) {

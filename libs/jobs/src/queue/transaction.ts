@@ -11,6 +11,8 @@ export function onTransaction(tx: TransactionLike, schema: string): Runner {
   refuseWhatIsNone(tx);
   return {
     async run(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+      // It may have ended since: whoever keeps the queue longer must not enqueue outside of it.
+      refuseWhatIsNone(tx);
       const result = await tx.query(statement.text(schema), values as unknown[]);
       const rows = Array.isArray(result) ? result : (result as { rows: unknown[] }).rows;
       return rows.map((row) =>
@@ -32,7 +34,9 @@ function refuseWhatIsNone(tx: TransactionLike): void {
           ? "a DataSource, whose queries go to any connection"
           : isManagerOfNone(tx)
             ? "an EntityManager outside a transaction, whose queries go to any connection"
-            : undefined;
+            : runnerOf(tx).isTransactionActive === false
+              ? "a QueryRunner without an active transaction: call startTransaction() first, and enqueue before its commit"
+              : undefined;
   if (found) throw new OptionsError("jobs.in(tx)", [`tx: expected ${expected}; found ${found}`]);
 }
 
@@ -47,12 +51,16 @@ interface TypeOrmRunner {
   isTransactionActive?: boolean;
 }
 
+/** The QueryRunner, when it is TypeORM's; `tx` itself otherwise. */
+const runnerOf = (tx: TransactionLike): TypeOrmRunner =>
+  ((tx as { queryRunner?: TypeOrmRunner }).queryRunner ?? tx) as TypeOrmRunner;
+
 const waiting = new WeakMap<object, Set<() => void>>();
 const subscribed = new WeakSet<object>();
 
 /** Calls back after the transaction has committed, when it is TypeORM's; answers false when nobody will tell us. */
 export function afterCommit(tx: TransactionLike, callback: () => void): boolean {
-  const runner = ((tx as { queryRunner?: TypeOrmRunner }).queryRunner ?? tx) as TypeOrmRunner;
+  const runner = runnerOf(tx);
   const subscribers = runner.connection?.subscribers;
   if (!runner.isTransactionActive || !Array.isArray(subscribers)) return false;
   if (!subscribed.has(subscribers)) {
