@@ -1,4 +1,5 @@
 import {
+  type Definition,
   type EnqueueOptions,
   type JobQueue,
   JobsError,
@@ -103,6 +104,67 @@ describe("a payload that does not fit its schema", () => {
     await expect(refused).rejects.toThrow(/payload\.user\.id/);
     await expect(refused).rejects.not.toThrow(/secret-value/);
     await expect(jobs.enqueue(Typed)).rejects.toThrow(PayloadInvalidError);
+  });
+});
+
+describe("an item of enqueueMany with a payload", () => {
+  const Own = defineJob("own", {
+    payload: z.object({ payload: z.string(), to: z.string().optional() }),
+  });
+  const Lenient = defineJob("lenient", { payload: z.object({ n: z.number().optional() }) });
+  const stored = async () =>
+    await bench.sql("select payload, priority from jobs.job_status order by number");
+  const emptied = async () => void (await bench.sql("truncate jobs.job"));
+
+  it.each<[string, Definition | string, object]>([
+    ["without a schema", "work", { payload: { n: 1 } }],
+    [
+      "with one",
+      defineJob("strict", { payload: z.object({ n: z.number() }) }),
+      { payload: { n: 1 } },
+    ],
+    ["with one that takes anything", Lenient, { payload: { n: 1 } }],
+    ["with one that takes anything but this", Lenient, { payload: { n: "text" } }],
+    ["with one that has a payload too", Own, { payload: { payload: "x" } }],
+  ])("and a misspelt option is told, %s", async (_, definition, item) => {
+    const client = await bench.client();
+    await client.query("begin");
+    try {
+      for (const queue of [jobs, jobs.in(client)]) {
+        const refused = queue.enqueueMany(definition, [{ ...item, prority: 10 }]);
+        await expect(refused).rejects.toThrow(OptionsError);
+        await expect(refused).rejects.toThrow(/prority: unknown option, did you mean priority\?/);
+        await expect(refused).rejects.toThrow(/send \{ payload: item \}/);
+        await expect(refused).rejects.toMatchObject({ index: 0 });
+      }
+    } finally {
+      await client.query("rollback");
+      client.release();
+    }
+  });
+
+  it("is a payload as it stands when the schema has no other reading of it", async () => {
+    await jobs.enqueueMany(Own, [
+      { payload: "x" },
+      { payload: "x", to: "y" },
+      { payload: { payload: "x" }, priority: 3 },
+      { payload: { payload: "x", to: "y" } },
+    ]);
+    expect(await stored()).toEqual([
+      { payload: { payload: "x" }, priority: 0 },
+      { payload: { payload: "x", to: "y" }, priority: 0 },
+      { payload: { payload: "x" }, priority: 3 },
+      { payload: { payload: "x", to: "y" }, priority: 0 },
+    ]);
+    await emptied();
+  });
+
+  it("that is no option can be sent within a payload", async () => {
+    const item = { payload: 1, userId: 5 };
+    await expect(jobs.enqueueMany("work", [item])).rejects.toThrow(OptionsError);
+    await jobs.enqueueMany("work", [{ payload: item }]);
+    expect(await stored()).toEqual([{ payload: item, priority: 0 }]);
+    await emptied();
   });
 });
 

@@ -103,7 +103,7 @@ describe("enqueueMany", () => {
         { n: 0 },
         { payload: { n: 1 }, priority: 5 },
         { payload: { n: 2 }, queue: "other", delay: "1h" },
-        { payload: { n: 3 }, not: "an option" },
+        { payload: { payload: { n: 3 }, not: "an option" } },
         { payload: undefined },
         [4],
       ],

@@ -33,7 +33,8 @@ export interface ParsedEnqueueOptions {
   readonly key: string | null;
 }
 
-const KEYS = ["delay", "at", "priority", "queue", "attempts", "timeout", "key"];
+/** The names of {@link EnqueueOptions}. */
+export const ENQUEUE_KEYS = ["delay", "at", "priority", "queue", "attempts", "timeout", "key"];
 const KEY = /^[^\0\p{Cs}]{1,512}$/u;
 const LAST_MS = Date.UTC(10_000, 0) - 1;
 
@@ -47,7 +48,7 @@ export function parseEnqueueOptions(
     return { queue, priority, attempts, timeoutMs, delayMs: 0, at: null, key: null };
   }
   const check = new OptionsCheck(`options of enqueue "${definition.kind}"`);
-  const given = check.object("", options, KEYS) ? options : ({} as Record<string, unknown>);
+  const given = check.object("", options, ENQUEUE_KEYS) ? options : ({} as Record<string, unknown>);
   if (given.delay !== undefined && given.at !== undefined) {
     check.add("delay, at: expected at most one of the two, found both");
   }

@@ -1,8 +1,9 @@
-import { PayloadTooLargeError, atIndex } from "../job/errors.js";
+import { JobsError, PayloadInvalidError, PayloadTooLargeError, atIndex } from "../job/errors.js";
 import { type Definition, resolve } from "../job/definition.js";
 import { jsonText } from "../job/json.js";
 import { validate } from "../job/standard-schema.js";
-import { type EnqueueOptions, parseEnqueueOptions } from "../job/enqueue-options.js";
+import { ENQUEUE_KEYS, type EnqueueOptions, parseEnqueueOptions } from "../job/enqueue-options.js";
+import { OptionsCheck } from "../job/options-check.js";
 import type { Store } from "../store/store.js";
 import type { NewJob } from "../store/transitions/enqueue.js";
 
@@ -13,19 +14,11 @@ export interface Addressed {
   job: NewJob;
 }
 
-/** One item of `enqueueMany`: a payload, or a payload with options of its own. */
+/**
+ * One item of `enqueueMany`: whatever has a `payload` is a payload with options of its own (unless the definition's
+ * schema refuses that payload and takes the whole item, but not without its `payload`); all else is a payload.
+ */
 export type Item<In> = In | ({ payload: In } & EnqueueOptions);
-
-const ITEM_KEYS = new Set([
-  "payload",
-  "delay",
-  "at",
-  "priority",
-  "queue",
-  "attempts",
-  "timeout",
-  "key",
-]);
 
 /** Checks a call and looks up its lane; nothing is written but a new lane. */
 export async function address(
@@ -82,11 +75,11 @@ export async function addressMany(
   shared: EnqueueOptions | undefined,
 ): Promise<Addressed[]> {
   const contract = resolve(definition);
+  parseEnqueueOptions(contract, shared);
   const addressed: Addressed[] = [];
   for (const [index, item] of items.entries()) {
     try {
-      const [payload, options] = unwrap(item, shared);
-      addressed.push(await address(store, payloadLimit, contract, payload, options));
+      addressed.push(await addressItem(store, payloadLimit, contract, item, shared));
     } catch (error) {
       throw error instanceof Error ? atIndex(error, index) : error;
     }
@@ -94,16 +87,58 @@ export async function addressMany(
   return addressed;
 }
 
-/** `{ payload, …options }` when it has a payload and nothing but options beside it; else it is the payload. */
-function unwrap(
+async function addressItem(
+  store: Store,
+  payloadLimit: number,
+  contract: Definition,
   item: unknown,
   shared: EnqueueOptions | undefined,
-): [unknown, EnqueueOptions | undefined] {
-  if (typeof item !== "object" || item === null || !Object.hasOwn(item, "payload"))
-    return [item, shared];
-  if (!Object.keys(item).every((key) => ITEM_KEYS.has(key))) return [item, shared];
-  const { payload, ...own } = item as { payload: unknown } & EnqueueOptions;
-  return [payload, { ...shared, ...own }];
+): Promise<Addressed> {
+  if (!hasPayload(item)) return await address(store, payloadLimit, contract, item, shared);
+  const { payload, ...own } = item;
+  try {
+    checkNames(contract, own);
+    return await address(store, payloadLimit, contract, payload, { ...shared, ...own });
+  } catch (error) {
+    if (!(error instanceof JobsError) || !(await isWholePayload(contract, item))) throw error;
+    return await address(store, payloadLimit, contract, item, shared);
+  }
+}
+
+const hasPayload = (item: unknown): item is { payload: unknown } =>
+  typeof item === "object" && item !== null && Object.hasOwn(item, "payload");
+
+/** A misspelt option must not make a payload of the item. */
+function checkNames(contract: Definition, own: object): void {
+  if (Object.keys(own).every((key) => ENQUEUE_KEYS.includes(key))) return;
+  const check = new OptionsCheck(`item of enqueueMany "${contract.kind}"`);
+  check.object("", own, ENQUEUE_KEYS);
+  check.add(
+    "an item with a payload is { payload, ...options }; if the whole item is meant, send { payload: item }",
+  );
+  check.done();
+}
+
+/** Whether the schema has a field `payload` of its own, by which the item is one of its payloads and nothing else. */
+async function isWholePayload(contract: Definition, item: { payload: unknown }): Promise<boolean> {
+  const { payload, ...rest } = item;
+  return (
+    !(await fits(contract, payload)) &&
+    (await fits(contract, item)) &&
+    // A schema that is not strict takes anything: that says nothing of a field of this name.
+    !(await fits(contract, rest))
+  );
+}
+
+async function fits({ payload: schema, kind }: Definition, value: unknown): Promise<boolean> {
+  if (schema === null) return true;
+  try {
+    await validate(schema, value, kind);
+    return true;
+  } catch (error) {
+    if (error instanceof PayloadInvalidError) return false;
+    throw error;
+  }
 }
 
 /** Places of the jobs of each queue; queues in the order of their ids, so that two calls cannot wait for one another. */
