@@ -1,7 +1,9 @@
+import { inspect } from "node:util";
 import {
   DatabaseUnavailableError,
   EnqueueOutcomeUnknownError,
-  type JobQueue,
+  JobInspector,
+  JobQueue,
 } from "nestjs-pg-jobs";
 import { Bench } from "../support/harness.js";
 import type { TcpProxy } from "../support/tcp-proxy.js";
@@ -28,6 +30,75 @@ const backends = async () =>
   await bench.sql<{ pid: number }>("select pid from pg_stat_activity where client_port = any($1)", [
     proxy.ports,
   ]);
+
+describe("a database that was never there for us", () => {
+  const changed = (change: (url: URL) => void): string => {
+    const url = new URL(bench.url);
+    url.password = "a-guessed-secret";
+    change(url);
+    return url.href;
+  };
+
+  it.each<[string, (url: URL) => void, RegExp]>([
+    ["a wrong password", () => undefined, /\(28P01\); correct the user or the password/],
+    [
+      "no password",
+      (url) => void (url.password = ""),
+      /password must be a (non-empty )?string; check the settings/,
+    ],
+    [
+      "a missing database",
+      (url) => {
+        url.password = new URL(bench.url).password;
+        url.pathname = "/no_such_database";
+      },
+      /"no_such_database" does not exist \(3D000\); create this database/,
+    ],
+    [
+      "a host that does not resolve",
+      (url) => void (url.hostname = "no.such.host.invalid"),
+      /no\.such\.host\.invalid; check the host/,
+    ],
+    ["a closed port", (url) => void (url.port = "1"), /none \(connect ECONNREFUSED/],
+  ])("for %s is told with what to do, and without the password", async (_, change, message) => {
+    const app = await bench.app([bench.root({ connection: { url: changed(change) } })]);
+    const queue = app.get(JobQueue);
+    const inspector = app.get(JobInspector);
+    const writes = [queue.enqueue("work", {}), queue.enqueueMany("work", [{}])];
+    const reads = [queue.get("1-1"), inspector.counts(), inspector.health(), inspector.get("1-1")];
+    const requeue = queue.requeue("1-1");
+    for (const call of [...writes, ...reads, requeue]) {
+      const error = await call.catch((reason: unknown) => reason as Error);
+      expect(error).toBeInstanceOf(DatabaseUnavailableError);
+      const { message: said, cause } = error as Error;
+      expect(said).toMatch(message);
+      expect(cause).toBeInstanceOf(Error);
+      expect(said.includes("No job was created")).toBe(writes.includes(call as never));
+      expect(said.includes("The job was not requeued")).toBe(call === requeue);
+      expect(inspect(error, { depth: 9 })).not.toContain("a-guessed-secret");
+    }
+  });
+
+  it("fails a boot that migrates with the same error", async () => {
+    const connection = { url: changed(() => undefined) };
+    await expect(bench.producer({ connection, migrate: "on-start" })).rejects.toThrow(
+      DatabaseUnavailableError,
+    );
+  });
+});
+
+describe("a requeue whose answer is lost", () => {
+  it("is not said to have created no job", async () => {
+    const { id } = await jobs.enqueue("work", {});
+    proxy.setMode("blackhole");
+    const answer = jobs.requeue(id);
+    answer.catch(() => undefined);
+    await new Promise((resolve) => setImmediate(resolve));
+    proxy.setMode("reset");
+    await expect(answer).rejects.toThrow(/Whether the job was requeued is not known/);
+    await expect(jobs.requeue(id)).rejects.toThrow(/The job was not requeued/);
+  });
+});
 
 describe("a database that goes away", () => {
   it("while the connection idles is not noticed by the next call", async () => {

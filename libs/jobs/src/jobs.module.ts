@@ -29,6 +29,7 @@ import {
   fromUrl,
 } from "./pg/connection.js";
 import { Database } from "./pg/database.js";
+import { callerError } from "./queue/failure.js";
 import { Hints } from "./queue/hints.js";
 import { JobInspector } from "./queue/job-inspector.js";
 import { JobQueue } from "./queue/job-queue.js";
@@ -207,7 +208,8 @@ export class JobsModule
       if (applied.length > 0)
         this.#logger.log("Schema migrated", { schema: this.database.schema, applied });
     } catch (error) {
-      if (!isUnavailable(error) && !isOutcomeUnknown(error)) throw error;
+      if (!isUnavailable(error) && !isOutcomeUnknown(error))
+        throw callerError(error, this.database.schema, "migrate");
       this.#logger.warn("The database is away; the schema is migrated when it is back");
       setTimeout(
         () =>

@@ -4,6 +4,7 @@ import { DEFAULTS_KEYS, parseDefaults } from "./job/defaults.js";
 import type { Duration } from "./job/duration.js";
 import { MAX_CONCURRENCY } from "./job/handler-options.js";
 import { OptionsCheck } from "./job/options-check.js";
+import { postgresUrlProblem } from "./job/postgres-url.js";
 
 export type { EnqueueOptions, ParsedEnqueueOptions } from "./job/enqueue-options.js";
 export { parseEnqueueOptions } from "./job/enqueue-options.js";
@@ -113,12 +114,9 @@ const DAY_MS = 86_400_000;
 const MAX_PREFETCH = 500;
 const MAX_PAYLOAD = 256 * 1024 * 1024; // what one jsonb value can hold
 const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
-const POSTGRES_URL = /^(?:postgres(?:ql)?:\/\/|socket:\/)\S+$/;
 
 /** Whether a schema may be called so. */
 export const isSchemaName = (text: string): boolean => SCHEMA.test(text);
-/** Whether it has the form of a connection string for PostgreSQL. */
-export const isPostgresUrl = (text: string): boolean => POSTGRES_URL.test(text);
 
 const JOBS_KEYS = "connection connections schema migrate defaults notify payloadLimit".split(" ");
 const SOURCES = ["useFactory", "useClass", "useExisting"];
@@ -200,7 +198,7 @@ function parseConnection(check: OptionsCheck, value: unknown): ParsedConnection 
     return Object.freeze({ from: "dataSource", dataSource: value.dataSource as DataSourceLike });
   }
   if (value.pool !== undefined) {
-    if (!hasOptions(value.pool)) check.add(`${at}.pool: expected a pg.Pool, found another value`);
+    checkPool(check, `${at}.pool`, value.pool);
     return Object.freeze({ from: "pool", pool: value.pool as PoolLike });
   }
   checkUrl(check, `${at}.url`, value.url);
@@ -213,11 +211,19 @@ function parseConnection(check: OptionsCheck, value: unknown): ParsedConnection 
 
 // the URL itself never goes into a message: it holds the password
 function checkUrl(check: OptionsCheck, at: string, value: unknown): void {
-  if (typeof value === "string" && isPostgresUrl(value)) return;
-  const found = typeof value === "string" ? "another string" : typeof value;
-  check.add(
-    `${at}: expected a URL that begins with postgres:// and has no spaces, found ${value === "" ? "''" : found}`,
-  );
+  if (typeof value !== "string") {
+    check.add(
+      `${at}: expected a URL that begins with postgres:// and has no spaces, found ${typeof value}`,
+    );
+    return;
+  }
+  const problem = postgresUrlProblem(value);
+  if (problem !== undefined) check.add(`${at}: ${problem}`);
+}
+
+/** What stands in the settings of a pool or DataSource; pg takes other forms than URLs too. */
+function checkUrlWithin(check: OptionsCheck, at: string, value: unknown): void {
+  if (typeof value === "string" && /^postgres(ql)?:/.test(value)) checkUrl(check, at, value);
 }
 
 function checkDataSource(check: OptionsCheck, at: string, value: unknown): void {
@@ -225,8 +231,23 @@ function checkDataSource(check: OptionsCheck, at: string, value: unknown): void 
     check.add(`${at}: expected a TypeORM DataSource, found another value`);
     return;
   }
-  const { type } = value.options as { type?: unknown };
+  const { type, url, replication } = value.options as {
+    type?: unknown;
+    url?: unknown;
+    replication?: { master?: { url?: unknown } };
+  };
   if (type !== "postgres") check.expected(at, "a DataSource of type 'postgres'", type);
+  const written = replication?.master ? "replication.master.url" : "url";
+  checkUrlWithin(check, `${at}.options.${written}`, (replication?.master ?? { url }).url);
+}
+
+function checkPool(check: OptionsCheck, at: string, value: unknown): void {
+  if (!hasOptions(value)) {
+    check.add(`${at}: expected a pg.Pool, found another value`);
+    return;
+  }
+  const { connectionString } = value.options as { connectionString?: unknown };
+  checkUrlWithin(check, `${at}.options.connectionString`, connectionString);
 }
 
 function hasOptions(value: unknown): value is { options: object } {

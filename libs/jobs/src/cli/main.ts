@@ -1,10 +1,11 @@
 import { parseArgs } from "node:util";
 import { JobsError } from "../job/errors.js";
 import { describe, nearest } from "../job/options-check.js";
-import { isPostgresUrl, isSchemaName } from "../jobs.options.js";
-import { fromUrl, urlProblem } from "../pg/connection.js";
+import { postgresUrlProblem } from "../job/postgres-url.js";
+import { isSchemaName } from "../jobs.options.js";
+import { fromUrl } from "../pg/connection.js";
 import { Database } from "../pg/database.js";
-import { ConnectionLostError, type Session } from "../pg/session.js";
+import { ConnectionLostError, ConnectionRefusedError, type Session } from "../pg/session.js";
 import { sqlState } from "../pg/sqlstate.js";
 import { MigrationDriftError, migrate, plan } from "../store/migrations/migrate.js";
 
@@ -71,11 +72,8 @@ function understand(
   if (values.url === "") return "expected the database as --url, found an empty text";
   const url = values.url ?? env.DATABASE_URL;
   if (!url) return "expected the database as --url or DATABASE_URL, found neither";
-  // the URL itself stays out of the message: it holds the password
-  if (!isPostgresUrl(url))
-    return "expected --url or DATABASE_URL to begin with postgres:// and to have no spaces";
-  const problem = urlProblem(url);
-  if (problem) return `expected --url or DATABASE_URL to be a connection string: ${problem}`;
+  const problem = postgresUrlProblem(url);
+  if (problem !== undefined) return `--url or DATABASE_URL: ${problem}`;
   const schema = values.schema ?? (env.JOBS_SCHEMA || "jobs");
   if (!isSchemaName(schema))
     return `expected --schema or JOBS_SCHEMA of 1..63 of a-z, 0-9 and _, not beginning with a digit, found "${schema}"`;
@@ -129,6 +127,7 @@ function advice(found: string, words: readonly string[], prefix = ""): string {
 function reason(error: unknown): string {
   if (error instanceof ConnectionLostError)
     return `cannot reach the database: ${(error.cause as Error | undefined)?.message ?? error.message}`;
+  if (error instanceof ConnectionRefusedError) return `cannot connect: ${error.message}`;
   if (error instanceof JobsError || error instanceof MigrationDriftError || sqlState(error))
     return (error as Error).message;
   return error instanceof Error ? (error.stack ?? error.message) : String(error);

@@ -7,7 +7,9 @@ const all: errors.JobsError[] = [
   new errors.PayloadInvalidError("k", [{ path: "payload.id", message: "received 'secret'" }]),
   new errors.BadJobIdError('"x"'),
   new errors.SchemaNotReadyError("jobs", null, 3),
-  new errors.DatabaseUnavailableError({ cause: new Error("ECONNREFUSED") }),
+  new errors.DatabaseUnavailableError("none", "Repeat the call.", {
+    cause: new Error("ECONNREFUSED"),
+  }),
   new errors.EnqueueOutcomeUnknownError(["1-1", "1-2", "1-3", "1-4"]),
   new errors.KeyLockedError("k"),
   new errors.LeaseLostError("1-1", 2),

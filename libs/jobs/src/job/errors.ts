@@ -12,7 +12,8 @@ export const ERROR_CODES = Object.freeze({
   PAYLOAD_INVALID: "the payload does not fit the schema of its definition",
   JOB_ID_INVALID: "the text is not a job id",
   SCHEMA_NOT_READY: "the database schema is missing or older than this version needs",
-  DATABASE_UNAVAILABLE: "the database did not answer; no job was created",
+  DATABASE_UNAVAILABLE:
+    "the database did not answer, or did not let us in; an enqueue created no job",
   ENQUEUE_OUTCOME_UNKNOWN: "the connection was lost while committing; the jobs may exist",
   KEY_LOCKED: "another open transaction holds the same key",
   LEASE_LOST: "the attempt is no longer the current one of its job",
@@ -166,16 +167,20 @@ export class SchemaNotReadyError extends JobsError {
   }
 }
 
-/** The database did not answer; no job was created, the call may simply be repeated. */
+/** The database did not answer, or did not let us in; an enqueue created no job and may simply be repeated. */
 export class DatabaseUnavailableError extends JobsError {
   static {
     named(this, "DatabaseUnavailableError");
   }
 
-  constructor(options?: ErrorOptions) {
+  /**
+   * @param found what came instead of an answer.
+   * @param consequence what it means for the call, and what to do.
+   */
+  constructor(found = "none", consequence = "Repeat the call.", options?: ErrorOptions) {
     super(
       "DATABASE_UNAVAILABLE",
-      "Expected an answer of the database, found none. No job was created; repeat the call.",
+      `Expected an answer of the database, found ${found}. ${consequence}`,
       options,
     );
   }

@@ -1,4 +1,4 @@
-import pg from "pg";
+import type pg from "pg";
 
 /** The settings of a `pg` pool. */
 export interface PoolLike {
@@ -29,17 +29,6 @@ interface TypeOrmPostgres extends TypeOrmServer {
 
 /** From a connection string. */
 export const fromUrl = (url: string): pg.ClientConfig => ours({ connectionString: url });
-
-/** Why pg cannot read a connection string, without the string itself: it may hold a password. */
-export function urlProblem(url: string): string | undefined {
-  try {
-    // Connects to nothing.
-    void new pg.Client(fromUrl(url));
-    return undefined;
-  } catch (error) {
-    return (error as Error).message.split("\n")[0];
-  }
-}
 
 /** What is said in a connection string wins over everything beside it: our own settings would be lost. */
 const OURS = [

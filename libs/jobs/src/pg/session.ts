@@ -20,6 +20,24 @@ export class ConnectionLostError extends Error {
   }
 }
 
+/** We were not let in, or cannot even try: the settings of the connection are wrong, and waiting does not help. */
+export class ConnectionRefusedError extends Error {
+  override readonly name = "ConnectionRefusedError";
+  constructor(cause: unknown) {
+    const said = cause instanceof Error ? cause.message : String(cause);
+    const state = sqlState(cause);
+    const advice = ADVICE[state ?? ""] ?? "check the settings of the connection";
+    super(`${said}${state === undefined ? "" : ` (${state})`}; ${advice}`, { cause });
+  }
+}
+
+const ADVICE: Record<string, string> = {
+  "28P01": "correct the user or the password of the connection",
+  "28000": "correct the user of the connection, or let it in on the server",
+  "3D000": "create this database, or correct its name in the connection",
+  "42501": "grant this user CONNECT on the database, or connect as another",
+};
+
 export interface SessionOptions {
   /** Where to connect: host, user, TLS … of the `pg` client. */
   config: pg.ClientConfig;
@@ -141,7 +159,7 @@ export class Session implements Runner {
     const options = Object.entries(settings)
       .map(([key, value]) => `-c ${key}=${value}`)
       .join(" ");
-    const client = new pg.Client({
+    const client = make({
       ...config,
       application_name: name,
       connectionTimeoutMillis: config.connectionTimeoutMillis || CONNECT_TIMEOUT,
@@ -155,8 +173,7 @@ export class Session implements Runner {
       await client.connect();
     } catch (error) {
       await client.end().catch(() => undefined);
-      // A wrong password or database is the user's mistake: its own message helps more than ours.
-      if (sqlState(error) !== undefined && !isServerUnready(error)) throw error;
+      if (isRefusal(error)) throw new ConnectionRefusedError(error);
       const at = performance.now();
       if (at - from > SLOW_CONNECT) this.#failed = { at, error };
       throw new ConnectionLostError(false, error);
@@ -220,6 +237,21 @@ export class Session implements Runner {
     this.#worksSince = undefined;
   }
 }
+
+/** pg reads connection strings and certificates here. */
+function make(config: pg.ClientConfig): pg.Client {
+  try {
+    return new pg.Client(config);
+  } catch (error) {
+    throw new ConnectionRefusedError(error);
+  }
+}
+
+/** The server's answer to who we are, or pg's before it: no password for one that asks, no TLS on the other side. */
+const isRefusal = (error: unknown): boolean =>
+  sqlState(error) === undefined
+    ? error instanceof Error && /^SASL:|does not support SSL connections$/.test(error.message)
+    : !isServerUnready(error);
 
 const backendOf = (client: pg.Client): number | undefined =>
   (client as unknown as { processID: number | null }).processID ?? undefined;

@@ -77,6 +77,7 @@ export class Coalescer {
         callerError(
           error,
           this.store.schema,
+          "enqueue",
           jobs.map((job) => ({ queueId: this.queueId, job })),
         ),
       );

@@ -46,7 +46,7 @@ export async function enqueueFor(
       if (holder !== undefined) return { id: formatJobId(queueId, holder), deduplicated: true };
     }
   } catch (error) {
-    throw callerError(error, store.schema, meant);
+    throw callerError(error, store.schema, "enqueue", meant);
   }
 }
 

@@ -6,15 +6,20 @@ import {
   SchemaNotReadyError,
 } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
+import { ConnectionRefusedError } from "../pg/session.js";
 import { isLockTimeout, isServerUnready } from "../pg/sqlstate.js";
 import { NEEDED_VERSION } from "../store/migrations/migrate.js";
 import { SchemaOutdatedError, isOutcomeUnknown, isUnavailable } from "../store/store.js";
 import { StaysUnknownError } from "./insert.js";
 
+/** What a call does, and so what its failure means. */
+export type Doing = "read" | "enqueue" | "requeue" | "migrate";
+
 /** What a caller gets to see of a failure below; `jobs` are those that the call meant to create. */
 export function callerError(
   error: unknown,
   schema: string,
+  doing: Doing,
   jobs: readonly { queueId: number; job: { id: string; kind: string } }[] = [],
 ): unknown {
   if (error instanceof JobsError) return error;
@@ -27,9 +32,33 @@ export function callerError(
       { cause: error.cause },
     );
   }
+  if (error instanceof ConnectionRefusedError) {
+    const found = `that it cannot be connected to: ${error.message}`;
+    return new DatabaseUnavailableError(found, `${outcomeOf(doing, false)}Then repeat the call.`, {
+      cause: error,
+    });
+  }
   if (isOutcomeUnknown(error) || isUnavailable(error) || isServerUnready(error)) {
-    return new DatabaseUnavailableError({ cause: error });
+    const consequence = `${outcomeOf(doing, isOutcomeUnknown(error))}Repeat the call.`;
+    return new DatabaseUnavailableError(foundInstead(error), consequence, { cause: error });
   }
   if (isLockTimeout(error)) return new KeyLockedError(jobs[0]?.job.kind ?? "?", { cause: error });
   return error;
+}
+
+function outcomeOf(doing: Doing, unknown: boolean): string {
+  if (doing === "enqueue") return "No job was created. ";
+  if (doing !== "requeue") return "";
+  return unknown
+    ? "Whether the job was requeued is not known: jobs.get(id) tells. "
+    : "The job was not requeued. ";
+}
+
+/** What the system says of the network names a host and a port, never a password; others may say anything. */
+function foundInstead(error: unknown): string {
+  const { cause } = error as { cause?: unknown };
+  const { syscall, code } = (cause ?? {}) as { syscall?: unknown; code?: unknown };
+  if (typeof syscall !== "string") return "none";
+  const advice = code === "ENOTFOUND" ? "; check the host of the connection" : "";
+  return `none (${(cause as Error).message}${advice})`;
 }

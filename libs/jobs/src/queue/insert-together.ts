@@ -19,7 +19,7 @@ export async function insertTogether(store: Store, all: readonly Addressed[]): P
     places.forEach((part, p) => part.forEach((place, index) => (ids[place] = holders[p]![index]!)));
     return ids;
   } catch (error) {
-    throw callerError(error, store.schema, all);
+    throw callerError(error, store.schema, "enqueue", all);
   }
 }
 

@@ -60,7 +60,7 @@ export class JobInspector {
     try {
       return await work();
     } catch (error) {
-      throw callerError(error, this.store.schema);
+      throw callerError(error, this.store.schema, "read");
     }
   }
 }

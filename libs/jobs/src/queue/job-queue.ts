@@ -10,7 +10,7 @@ import type { Store } from "../store/store.js";
 import { type RequeueAnswer, requeue } from "../store/transitions/requeue.js";
 import { type Addressed, type Item, address, addressMany, byQueue, payloadText } from "./call.js";
 import { Coalescer } from "./coalescer.js";
-import { callerError } from "./failure.js";
+import { type Doing, callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
 import { insertJobs } from "./insert.js";
 import { insertTogether } from "./insert-together.js";
@@ -53,7 +53,7 @@ export class JobQueue {
     payload?: D extends string ? unknown : InputOf<D>,
     options?: EnqueueOptions,
   ): Promise<Enqueued> {
-    const addressed = await this.#checked(() =>
+    const addressed = await this.#checked("enqueue", () =>
       address(this.store, this.payloadLimit, definition, payload, options),
     );
     const { queueId, job } = addressed;
@@ -86,7 +86,7 @@ export class JobQueue {
     const runner = onTransaction(tx, this.store.schema);
     return {
       enqueue: async (definition, payload, options) => {
-        const one = await this.#checked(() =>
+        const one = await this.#checked("enqueue", () =>
           address(this.store, this.payloadLimit, definition, payload, options),
         );
         const [answer] = await this.#within(tx, runner, [one]);
@@ -100,7 +100,7 @@ export class JobQueue {
   /** The job, whatever its state; null when there is none. @throws BadJobIdError */
   async get(id: string): Promise<JobView | null> {
     const { queueId, number } = parseJobId(id);
-    return await this.#checked(() => get(this.store, queueId, number));
+    return await this.#checked("read", () => get(this.store, queueId, number));
   }
 
   /**
@@ -116,7 +116,7 @@ export class JobQueue {
     check.done();
     const payload =
       options.payload === undefined ? null : payloadText(id, options.payload, this.payloadLimit);
-    const { answer, kind, queue } = await this.#checked(() =>
+    const { answer, kind, queue } = await this.#checked("requeue", () =>
       requeue(this.store, queueId, number, payload),
     );
     if (answer === "queued") {
@@ -149,7 +149,7 @@ export class JobQueue {
     runner: Runner,
     all: readonly Addressed[],
   ): Promise<Enqueued[]> {
-    await this.#checked(() => this.store.number(all.map((one) => one.job)));
+    await this.#checked("enqueue", () => this.store.number(all.map((one) => one.job)));
     const holders: string[] = Array.from({ length: all.length });
     for (const { queueId, places } of byQueue(all)) {
       const found = await insertJobs(runner, {
@@ -197,16 +197,16 @@ export class JobQueue {
   ): Promise<Addressed[]> {
     if (!Array.isArray(items))
       throw new OptionsError("enqueueMany", ["items: expected an array of payloads"]);
-    return await this.#checked(() =>
+    return await this.#checked("enqueue", () =>
       addressMany(this.store, this.payloadLimit, definition, items, shared),
     );
   }
 
-  async #checked<T>(work: () => Promise<T>): Promise<T> {
+  async #checked<T>(doing: Doing, work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      throw callerError(error, this.store.schema);
+      throw callerError(error, this.store.schema, doing);
     }
   }
 }
