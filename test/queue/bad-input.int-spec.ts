@@ -5,8 +5,10 @@ import {
   JobsError,
   NotJsonError,
   OptionsError,
+  PayloadCheckFailedError,
   PayloadInvalidError,
   PayloadTooLargeError,
+  type StandardSchemaV1,
   defineJob,
 } from "nestjs-pg-jobs";
 import { z } from "zod";
@@ -104,6 +106,37 @@ describe("a payload that does not fit its schema", () => {
     await expect(refused).rejects.toThrow(/payload\.user\.id/);
     await expect(refused).rejects.not.toThrow(/secret-value/);
     await expect(jobs.enqueue(Typed)).rejects.toThrow(PayloadInvalidError);
+  });
+});
+
+describe("a schema that fails", () => {
+  const own = new Error("the schema's own fault");
+  const failing = (validate: () => unknown) => {
+    const standard = { version: 1, vendor: "spec", validate };
+    return defineJob("failing", { payload: { "~standard": standard } as StandardSchemaV1 });
+  };
+
+  it.each<[string, () => unknown, unknown]>([
+    [
+      "throws",
+      () => {
+        throw own;
+      },
+      own,
+    ],
+    ["rejects", () => Promise.reject(own), own],
+    ["answers null", () => null, expect.any(TypeError)],
+    ["answers undefined", () => undefined, expect.any(TypeError)],
+    ["answers a promise of null", () => Promise.resolve(null), expect.any(TypeError)],
+    ["answers issues that are none", () => ({ issues: "bad" }), expect.any(TypeError)],
+  ])("and %s is told with its kind, and its error as the cause", async (_, validate, cause) => {
+    const Failing = failing(validate);
+    for (const call of [jobs.enqueue(Failing, {}), jobs.enqueueMany(Failing, [{ payload: {} }])]) {
+      const error: unknown = await call.catch((reason: unknown) => reason);
+      expect(error).toBeInstanceOf(PayloadCheckFailedError);
+      expect(error).toMatchObject({ code: "PAYLOAD_CHECK_FAILED", cause });
+      expect((error as Error).message).toContain('"failing"');
+    }
   });
 });
 

@@ -2,7 +2,13 @@ import { z } from "zod";
 import { invoke } from "../../libs/jobs/src/handler/invoke.js";
 import type { Handler } from "../../libs/jobs/src/handler/handler.js";
 import { BUILT_IN_POLICY } from "../../libs/jobs/src/job/defaults.js";
-import { type Definition, type JobContext, PayloadInvalidError, defineJob } from "nestjs-pg-jobs";
+import {
+  type Definition,
+  type JobContext,
+  PayloadCheckFailedError,
+  PayloadInvalidError,
+  defineJob,
+} from "nestjs-pg-jobs";
 
 const context = { id: "1-1" } as JobContext;
 
@@ -73,7 +79,7 @@ describe("invoke", () => {
       z.string().transform(() => {
         throw new TypeError("broken");
       }),
-      TypeError,
+      PayloadCheckFailedError,
     ],
   ])("%s is thrown, and the body does not run", async (_what, payload, error) => {
     let ran = false;

@@ -47,6 +47,7 @@ export {
   LeaseLostError,
   NotJsonError,
   OptionsError,
+  PayloadCheckFailedError,
   PayloadInvalidError,
   PayloadTooLargeError,
   SchemaNotReadyError,

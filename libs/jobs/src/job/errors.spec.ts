@@ -5,6 +5,7 @@ const all: errors.JobsError[] = [
   new errors.NotJsonError("payload.a", "a Date"),
   new errors.PayloadTooLargeError("k", 10, 5),
   new errors.PayloadInvalidError("k", [{ path: "payload.id", message: "received 'secret'" }]),
+  new errors.PayloadCheckFailedError("k", { cause: new Error("secret") }),
   new errors.BadJobIdError('"x"'),
   new errors.SchemaNotReadyError("jobs", null, 3),
   new errors.DatabaseUnavailableError("none", "Repeat the call.", {

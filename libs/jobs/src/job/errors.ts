@@ -10,6 +10,7 @@ export const ERROR_CODES = Object.freeze({
   PAYLOAD_NOT_JSON: "the payload holds something JSON cannot carry",
   PAYLOAD_TOO_LARGE: "the payload is longer than `payloadLimit`",
   PAYLOAD_INVALID: "the payload does not fit the schema of its definition",
+  PAYLOAD_CHECK_FAILED: "the schema of the definition threw, or gave no answer of its contract",
   JOB_ID_INVALID: "the text is not a job id",
   SCHEMA_NOT_READY: "the database schema is missing or older than this version needs",
   DATABASE_UNAVAILABLE:
@@ -127,6 +128,22 @@ export class PayloadInvalidError extends JobsError {
         `${paths.slice(0, 10).join(", ")}${more}. See error.issues for what the schema says.`,
     );
     Object.defineProperty(this, "issues", { value: Object.freeze([...issues]) });
+  }
+}
+
+/** The schema of a definition failed to say whether a payload fits; what it threw is the `cause`. */
+export class PayloadCheckFailedError extends JobsError {
+  static {
+    named(this, "PayloadCheckFailedError");
+  }
+
+  constructor(kind: string, options?: ErrorOptions) {
+    super(
+      "PAYLOAD_CHECK_FAILED",
+      `Expected the schema of "${kind}" to answer with a value or issues, found that it threw or ` +
+        `answered something else. Mend the schema; see error.cause.`,
+      options,
+    );
   }
 }
 

@@ -1,4 +1,4 @@
-import { PayloadInvalidError } from "./errors.js";
+import { PayloadCheckFailedError, type PayloadIssue, PayloadInvalidError } from "./errors.js";
 import { pathText } from "./json-path.js";
 
 /** Any schema of the Standard Schema v1 contract: Zod, Valibot, ArkType and others. */
@@ -37,23 +37,47 @@ export function isSchema(value: unknown): value is StandardSchemaV1 {
 
 /**
  * The value as the schema gives it; a promise only when the schema is asynchronous.
- * @throws PayloadInvalidError (or rejects with it) when the value does not fit.
+ * @throws PayloadInvalidError (or rejects with it) when the value does not fit, PayloadCheckFailedError when the
+ * schema throws or rejects.
  */
 export function validate<Out>(
   schema: StandardSchemaV1<unknown, Out>,
   value: unknown,
   kind: string,
 ): Out | Promise<Out> {
-  const result = schema["~standard"].validate(value);
-  if ("then" in result) return result.then((settled) => outcome(settled, kind));
+  const answer = attempt(kind, () => schema["~standard"].validate(value));
+  if (attempt(kind, () => "then" in answer)) return later(answer as Promise<never>, kind);
+  return outcome(answer as SchemaResult<Out>, kind);
+}
+
+async function later<Out>(answer: Promise<SchemaResult<Out>>, kind: string): Promise<Out> {
+  let result: SchemaResult<Out>;
+  try {
+    result = await answer;
+  } catch (error) {
+    throw new PayloadCheckFailedError(kind, { cause: error });
+  }
   return outcome(result, kind);
 }
 
 function outcome<Out>(result: SchemaResult<Out>, kind: string): Out {
-  if (!result.issues) return result.value;
-  const issues = result.issues.map(({ message, path = [] }) => {
-    const keys = path.map((part) => (typeof part === "object" ? part.key : part));
+  const issues = attempt(kind, () => issuesOf(result));
+  if (issues) throw new PayloadInvalidError(kind, issues);
+  return (result as { value: Out }).value;
+}
+
+function issuesOf({ issues }: SchemaResult<unknown>): PayloadIssue[] | undefined {
+  return issues?.map(({ message, path }) => {
+    const keys = (path ?? []).map((part) => (typeof part === "object" ? part.key : part));
     return Object.freeze({ path: pathText("payload", keys), message });
   });
-  throw new PayloadInvalidError(kind, issues);
+}
+
+/** What a schema throws is its failure, whatever class it is of. */
+function attempt<T>(kind: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new PayloadCheckFailedError(kind, { cause: error });
+  }
 }
