@@ -4,6 +4,7 @@ import { Bench } from "../support/harness.js";
 import { reached, row } from "../support/handlers.js";
 import { TcpProxy } from "../support/tcp-proxy.js";
 import { WorkerProcess } from "../support/run-worker-process.js";
+import { until } from "../support/until.js";
 
 describe("runWorker, as a process of its own", () => {
   let bench: Bench;
@@ -62,6 +63,48 @@ describe("runWorker, as a process of its own", () => {
     } finally {
       await proxy.close();
     }
+  });
+
+  describe("closed while the database does not answer: nothing is left to do or to say", () => {
+    let proxy: TcpProxy;
+    beforeEach(async () => void (proxy = await TcpProxy.start(bench.url)));
+    afterEach(async () => await proxy.close());
+
+    /** How many ms the process lives on after its close() has resolved. */
+    async function afterlife(worker: WorkerProcess): Promise<number> {
+      worker.kill("SIGUSR2");
+      expect(await worker.exit()).toBe(0);
+      const [, after] = worker.output.split(/^closed /m);
+      expect(after).toMatch(/^\d+\nexit \d+\n$/);
+      const [closed, exit] = after!.split("\nexit ").map(Number);
+      return exit! - closed!;
+    }
+
+    it.each(["hung", "brief", undefined])(
+      "a body that is %s",
+      async (kind) => {
+        const worker = start({ url: proxy.url(bench.url), grace: "500ms" });
+        await worker.answers("readyz", 200);
+        if (kind) {
+          const { id } = await (await bench.producer()).enqueue(kind);
+          await reached(bench, id, "running");
+        }
+        proxy.setMode("reset");
+        await until(() => proxy.connections === 0, { what: "all is lost" });
+        proxy.setMode("blackhole");
+        await until(() => proxy.connections >= 2, { what: "it connects again" });
+        expect(await afterlife(worker)).toBeLessThan(300);
+      },
+      20_000,
+    );
+
+    it("it was never there", async () => {
+      proxy.setMode("blackhole");
+      const worker = start({ url: proxy.url(bench.url) });
+      await worker.port();
+      await until(() => proxy.connections >= 1, { what: "it connects" });
+      expect(await afterlife(worker)).toBeLessThan(300);
+    }, 20_000);
   });
 
   it("wrong options: ends with 1, says all that is wrong, and shows no stack", async () => {

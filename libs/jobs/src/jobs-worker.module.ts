@@ -146,9 +146,10 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         handlers,
         hint: (queueId, kind) => hints.hint(queueId, kind),
         chore: (name) =>
-          void runChore(store, name).catch((error: Error) =>
-            this.#logger.warn("A chore failed", { chore: name, cause: error.message }),
-          ),
+          void runChore(store, name).catch((error: Error) => {
+            if (worker.state === "working")
+              this.#logger.warn("A chore failed", { chore: name, cause: error.message });
+          }),
         log: (level, message, params) => this.#logger[level](message, params ?? {}),
         logger: (attempt) => new JobLog(attempt),
         enqueue: async (attempt, definition, payload, options) => {

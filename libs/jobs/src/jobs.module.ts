@@ -208,6 +208,7 @@ export class JobsModule
       if (applied.length > 0)
         this.#logger.log("Schema migrated", { schema: this.database.schema, applied });
     } catch (error) {
+      if (this.#closing) return;
       if (!isUnavailable(error) && !isOutcomeUnknown(error))
         throw callerError(error, this.database.schema, "migrate");
       this.#logger.warn("The database is away; the schema is migrated when it is back");

@@ -25,6 +25,8 @@ export class Listener {
     ListenerOptions;
   readonly #privateChannel = `probe_${randomBytes(9).toString("hex")}`;
   #client: pg.Client | undefined;
+  /** What does not listen yet. */
+  #opening: pg.Client | undefined;
   #timer: NodeJS.Timeout | undefined;
   #backoff = 100;
   #closed = false;
@@ -45,6 +47,7 @@ export class Listener {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
+    if (this.#opening) destroy(this.#opening);
     const client = this.#client;
     this.#client = undefined;
     if (!client) return;
@@ -66,6 +69,7 @@ export class Listener {
     });
     client.on("error", (error) => this.#lost(client, error));
     client.on("end", () => this.#lost(client, new Error("the server closed the connection")));
+    this.#opening = client;
     try {
       await client.connect();
       await client.query(`listen ${pg.escapeIdentifier(channel)}`);
@@ -75,6 +79,8 @@ export class Listener {
       this.#options.onLost?.(error);
       this.#again();
       return;
+    } finally {
+      this.#opening = undefined;
     }
     if (this.#closed) {
       await client.end().catch(() => undefined);

@@ -72,6 +72,8 @@ export class Session implements Runner {
   readonly #replyTimeout: number;
   #client: pg.Client | undefined;
   #connecting: Promise<pg.Client> | undefined;
+  /** What has not connected yet. */
+  #opening: pg.Client | undefined;
   #tail: Promise<unknown> = Promise.resolve();
   #closed = false;
   #worksSince: number | undefined;
@@ -86,6 +88,10 @@ export class Session implements Runner {
 
   get connected(): boolean {
     return this.#client !== undefined;
+  }
+  /** For good: nothing is sent any more. */
+  get closed(): boolean {
+    return this.#closed;
   }
 
   /** For how many ms the present connection has worked, without an answer that was slow; 0 without one. */
@@ -134,6 +140,8 @@ export class Session implements Runner {
     const end = performance.now() + patience;
     this.#closed = true;
     await within(this.#tail, patience);
+    // Its own time limit is longer, and the socket would keep the process alive.
+    if (this.#opening) destroy(this.#opening);
     const client = this.#client;
     this.#drop(client);
     if (!client) return;
@@ -169,6 +177,7 @@ export class Session implements Runner {
     client.on("error", (error) => this.#lost(client, error));
     client.on("end", () => this.#lost(client, new Error("the server closed the connection")));
     const from = performance.now();
+    this.#opening = client;
     try {
       await client.connect();
     } catch (error) {
@@ -177,6 +186,8 @@ export class Session implements Runner {
       const at = performance.now();
       if (at - from > SLOW_CONNECT) this.#failed = { at, error };
       throw new ConnectionLostError(false, error);
+    } finally {
+      this.#opening = undefined;
     }
     if (this.#closed) {
       await client.end().catch(() => undefined);

@@ -67,6 +67,7 @@ export async function again<T>(store: Store, first: unknown, work: () => Promise
       for (const backend of backendOf(error)) lost.add(backend);
       if (!isUnavailable(error) && !isOutcomeUnknown(error) && !isTransient(error)) break;
     }
+    if (store.session.closed) break;
     await new Promise((resolve) => setTimeout(resolve, wait));
   }
   throw new StaysUnknownError("the outcome of the commit stays unknown", { cause });

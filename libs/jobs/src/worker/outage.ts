@@ -22,7 +22,7 @@ export class Outage {
   async met(message: string, error: unknown): Promise<void> {
     this.complain(message, error);
     this.#pauseMs = Math.min(Math.max(FIRST_PAUSE_MS, this.#pauseMs * 2), MAX_PAUSE_MS);
-    await new Promise<void>((resolve) => setTimeout(resolve, this.#pauseMs));
+    await new Promise<void>((resolve) => setTimeout(resolve, this.#pauseMs).unref());
   }
 
   complain(message: string, error: unknown): void {

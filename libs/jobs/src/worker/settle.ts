@@ -218,7 +218,7 @@ export class Settler {
       this.#heard(() => this.listener.failing(error));
     }
     this.#pending.unshift(...group);
-    if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
+    if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause).unref());
   }
 
   /** Whoever is told may have a fault of his own: it must not stop the settling. */

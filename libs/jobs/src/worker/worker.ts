@@ -76,7 +76,7 @@ export class Worker {
       ports.handlers.map((handler) => [handler.definition.kind, new HandlerSlots(handler)]),
     );
     this.#outage = new Outage(
-      (message, params) => this.state !== "draining" && ports.log("warn", message, params),
+      (message, params) => this.#begun && ports.log("warn", message, params),
     );
     this.#claims = database.open("claim", {
       onLost: () => this.#claimer.forgetId(),
@@ -89,7 +89,8 @@ export class Worker {
       moved: (queue) => this.#freed(queue),
       handedBack: (queue, kind) => ports.hint(queue.settings.id, kind),
       dueAgain: (queue, ms) => this.#lookout.dueIn(queue, ms),
-      warn: (message, params) => ports.log("warn", message, params),
+      // A body that goes on after the end has nobody to tell.
+      warn: (message, params) => this.state !== "stopped" && ports.log("warn", message, params),
       failing: (error) => this.#outage.complain("settling fails and is tried again", error),
     });
     this.#settler = new Settler(this.#settles, this.#slots);
@@ -192,7 +193,7 @@ export class Worker {
     }
     this.state = "draining";
     this.#lookout.stop();
-    void this.#listener?.close();
+    const deaf = this.#listener?.close();
     for (const queue of this.#queues.values()) this.#slots.handBackWaiting(queue);
     await until(() => this.running === 0 && !this.#claimer.busy, this.settings.graceMs);
     const end = performance.now() + LAST_SETTLES_MS;
@@ -205,7 +206,7 @@ export class Worker {
     const drained = this.running === 0;
     this.#settler.abandon();
     this.#slots.stop();
-    await this.#disconnect();
+    await Promise.all([this.#disconnect(), deaf]);
     this.state = "stopped";
     return { drained };
   }
@@ -273,6 +274,11 @@ export class Worker {
       onConnect: () => this.changed(),
     });
     this.#listener.start();
+  }
+
+  /** It is at work, or about to be. */
+  get #begun(): boolean {
+    return this.state === "waiting" || this.state === "working";
   }
 
   get #open(): boolean {
