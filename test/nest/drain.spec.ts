@@ -1,5 +1,6 @@
-import type { INestApplicationContext } from "@nestjs/common";
-import { JobQueue, JobsModule, ShutdownError, type WorkerOptions } from "nestjs-pg-jobs";
+import { jest } from "@jest/globals";
+import { type INestApplicationContext, Logger } from "@nestjs/common";
+import { JobQueue, JobsModule, ShutdownError, type WorkerOptions, fixed } from "nestjs-pg-jobs";
 import { Bench, feature } from "../support/harness.js";
 import { Gate, handler, reached, row } from "../support/handlers.js";
 import { TcpProxy } from "../support/tcp-proxy.js";
@@ -119,6 +120,56 @@ describe("drain", () => {
       expect(took).toBeLessThan(500 + 5_000);
     },
   );
+
+  describe("what is said of bodies that go on", () => {
+    const STILL = "Handlers still run after the grace period";
+    const UNWRITTEN =
+      "What became of jobs could not be written: they run again once their leases are over";
+    let said: jest.Spied<Logger["error"]>;
+    beforeEach(
+      () => void (said = jest.spyOn(Logger.prototype, "error").mockImplementation(() => {})),
+    );
+    afterEach(() => said.mockRestore());
+
+    it("one was handed back, one had failed before by its timeout", async () => {
+      const app = await worker(
+        [
+          handler("hangs", () => hung.opened),
+          handler("overdue", () => hung.opened, { timeout: "100ms", backoff: fixed("1h") }),
+        ],
+        { grace: "300ms" },
+      );
+      const overdue = await run(app, "overdue");
+      expect(await reached(bench, overdue, "queued")).toMatchObject({ failures: 1 });
+      const hangs = await run(app, "hangs");
+      await app.close();
+      expect(said.mock.calls).toEqual([
+        [STILL, { running: 2, handedBack: 1, overdue: 1, lost: 0 }],
+      ]);
+      expect(await row(bench, hangs)).toMatchObject({ state: "queued", failures: 0 });
+    });
+
+    it("the database does not answer: nothing was handed back", async () => {
+      const app = await worker([handler("hangs", () => hung.opened)], { grace: "300ms" });
+      const id = await run(app, "hangs");
+      proxy.setMode("blackhole");
+      await app.close();
+      await app.close();
+      expect(said.mock.calls).toEqual([
+        [STILL, { running: 1, handedBack: 0, overdue: 0, lost: 0 }],
+        [UNWRITTEN, { jobs: 1 }],
+      ]);
+      expect(await row(bench, id)).toMatchObject({ state: "running", attempt: 1 });
+    });
+
+    it("everything is settled: nothing", async () => {
+      const app = await worker([handler("ends", () => {})], {});
+      const { id } = await app.get(JobQueue).enqueue("ends");
+      await reached(bench, id, "succeeded");
+      await app.close();
+      expect(said.mock.calls).toEqual([]);
+    });
+  });
 
   it("the database was never there: closed at once, and nothing connects afterwards", async () => {
     proxy.setMode("blackhole");

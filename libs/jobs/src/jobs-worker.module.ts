@@ -111,12 +111,17 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
   }
 
   async onModuleDestroy(): Promise<void> {
-    if (!this.#worker) return;
+    // Closing twice is one end, told once.
+    if (!this.#worker || this.#worker.state === "stopped") return;
     this.#root.local.remove(this.#worker);
-    const { drained } = await this.#worker.stop();
-    this.#drained = drained;
-    if (!drained)
-      this.#logger.error("Handlers still run after the grace period; their jobs were handed back");
+    const { unwritten, ...bodies } = await this.#worker.stop();
+    this.#drained = bodies.running === 0;
+    if (!this.#drained) this.#logger.error("Handlers still run after the grace period", bodies);
+    if (unwritten > 0)
+      this.#logger.error(
+        "What became of jobs could not be written: they run again once their leases are over",
+        { jobs: unwritten },
+      );
   }
 
   #make(handlers: readonly Handler[]): Worker {

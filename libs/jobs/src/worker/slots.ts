@@ -35,6 +35,20 @@ export interface SlotsHooks extends AttemptPorts {
   failing(error: unknown): void;
 }
 
+/** What a drain leaves behind. */
+export interface Leftovers {
+  /** Bodies that still run. */
+  running: number;
+  /** Of them: their jobs were given back. */
+  handedBack: number;
+  /** Of them: their attempts had failed before, by their timeout. */
+  overdue: number;
+  /** Of them: their jobs were in other hands before. */
+  lost: number;
+  /** Jobs of which nobody could write what became of them: they are claimed again once their leases are over. */
+  unwritten: number;
+}
+
 export class Slots implements SettleListener {
   /** Attempts that turned out not to be ours any more. */
   lostCount = 0;
@@ -167,6 +181,19 @@ export class Slots implements SettleListener {
     }
   }
 
+  leftovers(): Leftovers {
+    const bodies = [...this.#bodies];
+    const settled = bodies.filter(({ phase, lost }) => phase === "over" && !lost);
+    const overdue = settled.filter((attempt) => attempt.overdue).length;
+    return {
+      running: bodies.length,
+      handedBack: settled.length - overdue,
+      overdue,
+      lost: bodies.filter(({ lost }) => lost).length,
+      unwritten: this.held,
+    };
+  }
+
   stop(): void {
     this.#timeouts.clear();
     this.#overruns.clear();
@@ -262,6 +289,7 @@ export class Slots implements SettleListener {
   /** The attempt has failed; its slot stays taken until the body ends. */
   #overran(attempt: Attempt): void {
     if (attempt.phase !== "running") return;
+    attempt.overdue = true;
     this.#conclude(attempt, { type: "timed-out", error: new JobTimeoutError(attempt.timeoutMs) });
   }
 

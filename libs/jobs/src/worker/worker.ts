@@ -18,7 +18,7 @@ import { Quarantine } from "./quarantine.js";
 import { QueueWorker } from "./queue-worker.js";
 import { HandlerSlots } from "./served-lane.js";
 import { Settler } from "./settle.js";
-import { Slots } from "./slots.js";
+import { type Leftovers, Slots } from "./slots.js";
 
 // The process at work, from its first connection to its last settle. The lookout sees what is due, the claimer
 // takes it, the slots run it, the settler writes what became of it; this file puts them together and drains them.
@@ -184,12 +184,12 @@ export class Worker {
 
   /**
    * Drains: claims nothing more, gives handlers the grace period, then aborts them and hands back what is left.
-   * @returns whether every body has ended.
+   * @returns what could not be brought to its end.
    */
-  async stop(): Promise<{ drained: boolean }> {
+  async stop(): Promise<Leftovers> {
     if (this.state === "new" || this.state === "stopped") {
       await this.#disconnect();
-      return { drained: true };
+      return this.#slots.leftovers();
     }
     this.state = "draining";
     this.#lookout.stop();
@@ -203,12 +203,12 @@ export class Worker {
       this.#slots.handBackRunning();
     }
     await until(() => this.#slots.held === 0, end - performance.now());
-    const drained = this.running === 0;
+    const left = this.#slots.leftovers();
     this.#settler.abandon();
     this.#slots.stop();
     await Promise.all([this.#disconnect(), deaf]);
     this.state = "stopped";
-    return { drained };
+    return left;
   }
 
   async #disconnect(): Promise<void> {
