@@ -50,8 +50,9 @@ export class OptionsError extends JobsError {
     named(this, "OptionsError");
   }
 
-  constructor(subject: string, problems: readonly string[]) {
-    super("OPTIONS_INVALID", `Invalid ${subject}:${problems.map((p) => `\n  - ${p}`).join("")}`);
+  constructor(subject: string, problems: readonly string[], options?: ErrorOptions) {
+    const list = problems.map((problem) => `\n  - ${problem}`).join("");
+    super("OPTIONS_INVALID", `Invalid ${subject}:${list}`, options);
     Object.defineProperty(this, "problems", { value: Object.freeze([...problems]) });
   }
 }

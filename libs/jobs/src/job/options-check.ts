@@ -1,5 +1,6 @@
+import { types } from "node:util";
 import { DURATION_FORMS, readDuration } from "./duration.js";
-import { OptionsError } from "./errors.js";
+import { JobsError, OptionsError } from "./errors.js";
 
 const NAME = /^[^\p{Cc}\p{Cs}]{1,64}$/u;
 
@@ -108,6 +109,17 @@ export class OptionsCheck {
   }
 }
 
+/** What `read` makes of arguments; one that throws when it is looked at is a bad one. @throws OptionsError */
+export function readable<T>(subject: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof JobsError) throw error;
+    const problem = "expected plain values, found a getter or proxy that throws";
+    throw new OptionsError(subject, [problem], { cause: error });
+  }
+}
+
 /** The word with the smallest edit distance; undefined when none is near enough to be meant. */
 export function nearest(found: string, words: readonly string[]): string | undefined {
   const text = found.slice(0, 64).toLowerCase();
@@ -131,6 +143,8 @@ export function describe(value: unknown): string {
   }
   if (typeof value === "bigint") return "a bigint";
   if (value === undefined || typeof value === "symbol") return value ? "a symbol" : "undefined";
+  // a revoked one throws even when it is asked whether it is an array
+  if (types.isProxy(value)) return "a proxy";
   return Array.isArray(value)
     ? "an array"
     : typeof value === "function"

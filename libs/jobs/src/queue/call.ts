@@ -1,9 +1,15 @@
-import { JobsError, PayloadInvalidError, PayloadTooLargeError, atIndex } from "../job/errors.js";
+import {
+  JobsError,
+  OptionsError,
+  PayloadInvalidError,
+  PayloadTooLargeError,
+  atIndex,
+} from "../job/errors.js";
 import { type Definition, resolve } from "../job/definition.js";
 import { jsonText } from "../job/json.js";
 import { validate } from "../job/standard-schema.js";
 import { ENQUEUE_KEYS, type EnqueueOptions, parseEnqueueOptions } from "../job/enqueue-options.js";
-import { OptionsCheck } from "../job/options-check.js";
+import { OptionsCheck, readable } from "../job/options-check.js";
 import type { Store } from "../store/store.js";
 import type { NewJob } from "../store/transitions/enqueue.js";
 
@@ -28,23 +34,18 @@ export async function address(
   payload: unknown,
   options: EnqueueOptions | undefined,
 ): Promise<Addressed> {
-  const contract = resolve(definition);
-  const { queue, priority, attempts, timeoutMs, delayMs, at, key } = parseEnqueueOptions(
-    contract,
-    options,
-  );
-  if (contract.payload !== null) await validate(contract.payload, payload, contract.kind);
-  const text = payloadText(contract.kind, payload, payloadLimit);
-  const lane =
-    store.knownLane(queue, contract.kind, priority) ??
-    (await store.lane(queue, contract.kind, priority));
+  const { kind, schema, parsed } = readable("call of enqueue", () => read(definition, options));
+  const { queue, priority, attempts, timeoutMs, delayMs, at, key } = parsed;
+  if (schema !== null) await validate(schema, payload, kind);
+  const text = payloadText(kind, payload, payloadLimit);
+  const lane = store.knownLane(queue, kind, priority) ?? (await store.lane(queue, kind, priority));
   return {
     queueId: lane.queueId,
     queue,
     job: {
       id: "",
       lane: lane.lane,
-      kind: contract.kind,
+      kind,
       delayMs,
       at,
       attempts,
@@ -53,6 +54,12 @@ export async function address(
       payload: text,
     },
   };
+}
+
+function read(definition: Definition | string, options: EnqueueOptions | undefined) {
+  const contract = resolve(definition);
+  const { kind, payload: schema } = contract;
+  return { kind, schema, parsed: parseEnqueueOptions(contract, options) };
 }
 
 /** The JSON text of a payload; `whose` is for the message. @throws NotJsonError, PayloadTooLargeError */
@@ -74,10 +81,15 @@ export async function addressMany(
   items: readonly unknown[],
   shared: EnqueueOptions | undefined,
 ): Promise<Addressed[]> {
-  const contract = resolve(definition);
-  parseEnqueueOptions(contract, shared);
+  const { contract, list } = readable("call of enqueueMany", () => {
+    if (!Array.isArray(items))
+      throw new OptionsError("call of enqueueMany", ["items: expected an array of payloads"]);
+    const one = resolve(definition);
+    parseEnqueueOptions(one, shared);
+    return { contract: one, list: [...(items as unknown[])] };
+  });
   const addressed: Addressed[] = [];
-  for (const [index, item] of items.entries()) {
+  for (const [index, item] of list.entries()) {
     try {
       addressed.push(await addressItem(store, payloadLimit, contract, item, shared));
     } catch (error) {
@@ -94,19 +106,25 @@ async function addressItem(
   item: unknown,
   shared: EnqueueOptions | undefined,
 ): Promise<Addressed> {
-  if (!hasPayload(item)) return await address(store, payloadLimit, contract, item, shared);
-  const { payload, ...own } = item;
+  const parts = readable("item of enqueueMany", () => partsOf(item));
+  if (!parts) return await address(store, payloadLimit, contract, item, shared);
   try {
-    checkNames(contract, own);
-    return await address(store, payloadLimit, contract, payload, { ...shared, ...own });
+    checkNames(contract, parts.own);
+    const options = { ...shared, ...parts.own };
+    return await address(store, payloadLimit, contract, parts.payload, options);
   } catch (error) {
-    if (!(error instanceof JobsError) || !(await isWholePayload(contract, item))) throw error;
+    if (!(error instanceof JobsError) || !(await isWholePayload(contract, parts, item)))
+      throw error;
     return await address(store, payloadLimit, contract, item, shared);
   }
 }
 
-const hasPayload = (item: unknown): item is { payload: unknown } =>
-  typeof item === "object" && item !== null && Object.hasOwn(item, "payload");
+function partsOf(item: unknown): { payload: unknown; own: object } | undefined {
+  if (typeof item !== "object" || item === null || !Object.hasOwn(item, "payload"))
+    return undefined;
+  const { payload, ...own } = item as { payload: unknown };
+  return { payload, own };
+}
 
 /** A misspelt option must not make a payload of the item. */
 function checkNames(contract: Definition, own: object): void {
@@ -120,13 +138,16 @@ function checkNames(contract: Definition, own: object): void {
 }
 
 /** Whether the schema has a field `payload` of its own, by which the item is one of its payloads and nothing else. */
-async function isWholePayload(contract: Definition, item: { payload: unknown }): Promise<boolean> {
-  const { payload, ...rest } = item;
+async function isWholePayload(
+  contract: Definition,
+  { payload, own }: { payload: unknown; own: object },
+  item: unknown,
+): Promise<boolean> {
   return (
     !(await fits(contract, payload)) &&
     (await fits(contract, item)) &&
     // A schema that is not strict takes anything: that says nothing of a field of this name.
-    !(await fits(contract, rest))
+    !(await fits(contract, own))
   );
 }
 

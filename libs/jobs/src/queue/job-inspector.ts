@@ -1,5 +1,5 @@
+import { OptionsCheck, isName, readable } from "../job/options-check.js";
 import { parseJobId } from "../job/job-id.js";
-import { OptionsCheck, isName } from "../job/options-check.js";
 import { unknownQueue } from "../job/unknown-queue.js";
 import { type AttemptError, type JobView, attempts, get } from "../store/reads/job.js";
 import {
@@ -42,7 +42,7 @@ export class JobInspector {
    * @throws OptionsError when one of them has had neither a job nor a worker yet.
    */
   async health(queues?: readonly string[]): Promise<QueueHealth[]> {
-    const asked = checkQueues(queues);
+    const asked = readable(SUBJECT, () => checkQueues(queues));
     const found = await this.#read(() => health(this.store, asked));
     if (asked && found.length < new Set(asked).size) {
       const known = await this.#read(() => queueNames(this.store));
@@ -76,7 +76,7 @@ function checkQueues(queues: unknown): string[] | null {
       if (!isName(name)) check.expected(`queues[${index}]`, "the name of a queue", name);
     });
   check.done();
-  return queues as string[];
+  return [...(queues as string[])];
 }
 
 function refuseUnknown(asked: readonly string[], known: readonly string[]): void {

@@ -1,8 +1,7 @@
 import type { Definition, InputOf } from "../job/definition.js";
-import { OptionsError } from "../job/errors.js";
 import { formatJobId, parseJobId } from "../job/job-id.js";
+import { OptionsCheck, readable } from "../job/options-check.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
-import { OptionsCheck } from "../job/options-check.js";
 import type { Events } from "../observe/events.js";
 import type { Runner } from "../pg/statement.js";
 import { type JobView, get } from "../store/reads/job.js";
@@ -111,11 +110,14 @@ export class JobQueue {
    */
   async requeue(id: string, options: { payload?: unknown } = {}): Promise<RequeueAnswer> {
     const { queueId, number } = parseJobId(id);
-    const check = new OptionsCheck("options of requeue");
-    check.object("", options, ["payload"]);
-    check.done();
+    const replacement = readable("options of requeue", () => {
+      const check = new OptionsCheck("options of requeue");
+      check.object("", options, ["payload"]);
+      check.done();
+      return options.payload;
+    });
     const payload =
-      options.payload === undefined ? null : payloadText(id, options.payload, this.payloadLimit);
+      replacement === undefined ? null : payloadText(id, replacement, this.payloadLimit);
     const { answer, kind, queue } = await this.#checked("requeue", () =>
       requeue(this.store, queueId, number, payload),
     );
@@ -126,8 +128,11 @@ export class JobQueue {
     return answer;
   }
 
-  /** Waits for what is under way, no longer than `patience` ms. */
+  /** Waits for what is under way, no longer than `patience` ms. @throws OptionsError */
   async close(patience = 5_000): Promise<void> {
+    const check = new OptionsCheck("call of close");
+    check.integer("patience", patience, 0, MAX_PATIENCE_MS);
+    check.done();
     let timer: NodeJS.Timeout | undefined;
     await Promise.race([
       Promise.all([...this.#coalescers.values()].map((one) => one.idle())),
@@ -195,8 +200,6 @@ export class JobQueue {
     items: readonly unknown[],
     shared?: EnqueueOptions,
   ): Promise<Addressed[]> {
-    if (!Array.isArray(items))
-      throw new OptionsError("enqueueMany", ["items: expected an array of payloads"]);
     return await this.#checked("enqueue", () =>
       addressMany(this.store, this.payloadLimit, definition, items, shared),
     );
@@ -210,6 +213,9 @@ export class JobQueue {
     }
   }
 }
+
+/** What a timer of Node can wait for. */
+const MAX_PATIENCE_MS = 2_147_483_647;
 
 /** Ms until a job is due, as far as this process's clock can tell. */
 const dueIn = ({ at, delayMs }: Addressed["job"]): number =>

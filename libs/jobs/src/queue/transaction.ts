@@ -1,4 +1,5 @@
 import { OptionsError } from "../job/errors.js";
+import { readable } from "../job/options-check.js";
 import type { Row, Runner, Statement } from "../pg/statement.js";
 
 /** Whatever runs SQL inside the caller's transaction: a TypeORM EntityManager or QueryRunner, a `pg` client. */
@@ -8,18 +9,28 @@ export interface TransactionLike {
 
 /** Runs our statements on the caller's transaction and brings rows into our shape. */
 export function onTransaction(tx: TransactionLike, schema: string): Runner {
-  refuseWhatIsNone(tx);
+  readable("jobs.in(tx)", () => refuseWhatIsNone(tx));
   return {
     async run(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
       // It may have ended since: whoever keeps the queue longer must not enqueue outside of it.
       refuseWhatIsNone(tx);
       const result = await tx.query(statement.text(schema), values as unknown[]);
-      const rows = Array.isArray(result) ? result : (result as { rows: unknown[] }).rows;
-      return rows.map((row) =>
-        Object.values(row as object).map((value) => (value === null ? null : String(value))),
-      );
+      return readable("jobs.in(tx)", () => rowsOf(result));
     },
   };
+}
+
+function rowsOf(result: unknown): Row[] {
+  const rows: unknown = Array.isArray(result)
+    ? result
+    : (result as { rows?: unknown } | null | undefined)?.rows;
+  if (!Array.isArray(rows) || !rows.every((row) => typeof row === "object" && row !== null))
+    throw new OptionsError("jobs.in(tx)", [
+      "tx.query: expected rows, or a result that has them, found neither",
+    ]);
+  return (rows as object[]).map((row) =>
+    Object.values(row).map((value) => (value === null ? null : String(value))),
+  );
 }
 
 /** A pool or a DataSource would answer each query on any connection: the job would not be in the transaction. */

@@ -1,7 +1,7 @@
 import { Injectable } from "@nestjs/common";
 import { type HealthIndicatorResult, HealthIndicatorService } from "@nestjs/terminus";
 import { type Duration, durationMs } from "../job/duration.js";
-import { OptionsCheck } from "../job/options-check.js";
+import { OptionsCheck, readable } from "../job/options-check.js";
 import { unknownQueue } from "../job/unknown-queue.js";
 import { JobInspector } from "../queue/job-inspector.js";
 import type { QueueHealth } from "../store/reads/stats.js";
@@ -39,7 +39,7 @@ export class JobsHealthIndicator {
     key: K,
     options: JobsHealthOptions = {},
   ): Promise<HealthIndicatorResult<K>> {
-    const limits = checked(options);
+    const limits = readable("call of JobsHealthIndicator.check", () => checked(key, options));
     const session = this.health.check(key);
     let all: QueueHealth[];
     try {
@@ -86,10 +86,13 @@ interface Limits {
   queues?: readonly string[];
 }
 
-function checked(options: JobsHealthOptions): Limits {
-  const check = new OptionsCheck("options of JobsHealthIndicator.check");
+function checked(key: unknown, options: JobsHealthOptions): Limits {
+  const check = new OptionsCheck("call of JobsHealthIndicator.check");
+  if (typeof key !== "string" || key === "") check.expected("key", "a name for the report", key);
   const known = ["maxBacklog", "maxLag", "maxDeadLetters", "queues"];
-  const given: Record<string, unknown> = check.object("", options, known) ? options : {};
+  // Nothing else of what is no object can be read.
+  if (!check.object("", options, known)) check.done();
+  const given = options as Record<string, unknown>;
   check.integer("maxBacklog", given.maxBacklog, 0, Number.MAX_SAFE_INTEGER);
   check.integer("maxDeadLetters", given.maxDeadLetters, 0, Number.MAX_SAFE_INTEGER);
   check.duration("maxLag", given.maxLag, 0);

@@ -1,0 +1,131 @@
+import { HealthIndicatorService } from "@nestjs/terminus";
+import { JobInspector, JobQueue, JobsError } from "nestjs-pg-jobs";
+import { JobsHealthIndicator } from "../../libs/jobs/src/terminus/index.js";
+import { Bench } from "../support/harness.js";
+
+// Whatever a caller hands in, by mistake or from a request: it is taken, or refused with an error of ours.
+
+let bench: Bench;
+let jobs: JobQueue;
+let inspector: JobInspector;
+let indicator: JobsHealthIndicator;
+let id: string;
+beforeAll(async () => {
+  bench = await Bench.open();
+  const app = await bench.app([bench.root()]);
+  jobs = app.get(JobQueue);
+  inspector = app.get(JobInspector);
+  indicator = new JobsHealthIndicator(new HealthIndicatorService(), inspector);
+  ({ id } = await jobs.enqueue("work", {}));
+});
+afterAll(async () => await bench.close());
+
+const own = new Error("a trap's own fault");
+const trap = () => {
+  throw own;
+};
+const traps = { get: trap, has: trap, ownKeys: trap, getOwnPropertyDescriptor: trap };
+const revoked = () => {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  return proxy;
+};
+const VALUES: Record<string, unknown> = {
+  null: null,
+  "5": 5,
+  "-1": -1,
+  NaN: Number.NaN,
+  "''": "",
+  "[]": [],
+  "[5]": [5],
+  "[null]": [null],
+  "{}": {},
+  "a symbol": Symbol("s"),
+  "a function": () => 1,
+  "a BigInt": 1n,
+  "a getter that throws": Object.defineProperty({}, "payload", { enumerable: true, get: trap }),
+  "a proxy that throws": new Proxy({}, { ...traps, getPrototypeOf: trap }),
+  "a list that throws": new Proxy([], traps),
+  "a revoked proxy": revoked(),
+};
+
+type Call = (value: never) => unknown;
+const transactional =
+  (call: (queue: ReturnType<JobQueue["in"]>, value: never) => unknown): Call =>
+  async (value) => {
+    const client = await bench.client();
+    await client.query("begin");
+    try {
+      return await call(jobs.in(client), value);
+    } finally {
+      await client.query("rollback");
+      client.release();
+    }
+  };
+
+/** Each argument of each method, and which of the values it takes. */
+const ARGUMENTS: [string, Call, string[]][] = [
+  ["enqueue: definition", (v) => jobs.enqueue(v as string, {}), []],
+  [
+    "enqueue: payload",
+    (v) => jobs.enqueue("work", v),
+    ["null", "5", "-1", "''", "[]", "[5]", "[null]", "{}"],
+  ],
+  ["enqueue: options", (v) => jobs.enqueue("work", {}, v), ["{}"]],
+  ["enqueueMany: definition", (v) => jobs.enqueueMany(v as string, []), []],
+  ["enqueueMany: items", (v) => jobs.enqueueMany("work", v), ["[]", "[5]", "[null]"]],
+  [
+    "enqueueMany: an item",
+    (v) => jobs.enqueueMany("work", [v]),
+    ["null", "5", "-1", "''", "[]", "[5]", "[null]", "{}"],
+  ],
+  [
+    "enqueueMany: a payload",
+    (v) => jobs.enqueueMany("work", [{ payload: v }]),
+    ["null", "5", "-1", "''", "[]", "[5]", "[null]", "{}"],
+  ],
+  ["enqueueMany: an option", (v) => jobs.enqueueMany("work", [{ payload: 1, key: v }]), []],
+  ["enqueueMany: shared", (v) => jobs.enqueueMany("work", [{ payload: 1, delay: 1 }], v), ["{}"]],
+  ["enqueueMany: shared by none", (v) => jobs.enqueueMany("work", [], v), ["{}"]],
+  ["in", (v) => jobs.in(v), []],
+  [
+    "in: what query() gives",
+    (v) => jobs.in({ query: async () => ({ rows: v }) }).enqueue("work", {}),
+    ["[]"],
+  ],
+  ["in.enqueue: definition", transactional((queue, v) => queue.enqueue(v as string, {})), []],
+  ["in.enqueue: options", transactional((queue, v) => queue.enqueue("work", {}, v)), ["{}"]],
+  [
+    "in.enqueueMany: shared",
+    transactional((queue, v) => queue.enqueueMany("work", [1], v)),
+    ["{}"],
+  ],
+  ["get", (v) => jobs.get(v), []],
+  ["requeue: id", (v) => jobs.requeue(v), []],
+  ["requeue: options", (v) => jobs.requeue(id, v), ["{}"]],
+  [
+    "requeue: payload",
+    (v) => jobs.requeue(id, { payload: v }),
+    ["null", "5", "-1", "''", "[]", "[5]", "[null]", "{}"],
+  ],
+  ["close", (v) => jobs.close(v), ["5"]],
+  ["JobInspector.get", (v) => inspector.get(v), []],
+  ["JobInspector.attempts", (v) => inspector.attempts(v), []],
+  ["JobInspector.health", (v) => inspector.health(v), ["[]"]],
+  ["JobsHealthIndicator.check: key", (v) => indicator.check(v), []],
+  ["JobsHealthIndicator.check: options", (v) => indicator.check("jobs", v), ["{}"]],
+  ["JobsHealthIndicator.check: queues", (v) => indicator.check("jobs", { queues: v }), ["[]"]],
+];
+
+describe.each(ARGUMENTS)("%s", (_, call, taken) => {
+  it.each(Object.keys(VALUES))("is refused with an error of ours, or takes: %s", async (name) => {
+    const answer = await Promise.resolve()
+      .then(async () => await call(VALUES[name] as never))
+      .then(
+        () => "taken",
+        (error: unknown) => error,
+      );
+    if (taken.includes(name)) expect(answer).toBe("taken");
+    else expect(answer).toBeInstanceOf(JobsError);
+  });
+});
