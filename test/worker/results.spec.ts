@@ -87,6 +87,25 @@ describe("results", () => {
     },
   );
 
+  it("longer than resultLimit leave the job succeeded, without a result", async () => {
+    const Sized = defineJob<number>("result.sized");
+    const made = await bench.worker(
+      [handler(Sized, (n) => "x".repeat(n))],
+      {},
+      { resultLimit: 1_000 },
+    );
+    for (const [length, stored] of [
+      [998, true],
+      [999, false],
+      [5_000, false],
+    ] as const) {
+      const { id } = await jobs.enqueue(Sized, length);
+      const { result } = await reached(bench, id, "succeeded");
+      expect(result === null).toBe(!stored);
+    }
+    await made.close();
+  });
+
   it("settles what stands in one batch with them", async () => {
     const ids = await jobs.enqueueMany(Refuse, [...NOT_STORED.keys()]);
     const good = await jobs.enqueueMany(Store, [...STORED.keys()]);

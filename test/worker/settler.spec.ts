@@ -1,3 +1,4 @@
+import { jest } from "@jest/globals";
 import { JobInspector, JobQueue } from "nestjs-pg-jobs";
 import { formatJobId } from "../../libs/jobs/src/job/job-id.js";
 import { Database } from "../../libs/jobs/src/pg/database.js";
@@ -28,12 +29,16 @@ describe("Settler", () => {
     hand = new ClaimingHand(bench);
     database = new Database({ connectionString: proxy.url(bench.url) }, bench.schema, 2);
     told = { settled: [], lost: [], trouble: [] };
-    settler = new Settler(database.open("settle"), {
-      settled: ({ id }) => told.settled.push(id),
-      lost: ({ id }) => told.lost.push(id),
-      trouble: (message) => told.trouble.push(message),
-      failing: (error) => told.trouble.push(String(error)),
-    });
+    settler = new Settler(
+      database.open("settle"),
+      {
+        settled: ({ id }) => told.settled.push(id),
+        lost: ({ id }) => told.lost.push(id),
+        trouble: (message) => told.trouble.push(message),
+        failing: (error) => told.trouble.push(String(error)),
+      },
+      4_000_000,
+    );
   });
   afterEach(async () => {
     settler.abandon();
@@ -176,6 +181,39 @@ describe("Settler", () => {
     expect(told.trouble).toEqual([expect.stringContaining("poison")]);
   });
 
+  it("one that is too long is not stored, and not even made into text", async () => {
+    const all = await attempts(4);
+    const stringify = jest.spyOn(JSON, "stringify");
+    try {
+      const long = "x".repeat(1_000_000);
+      settler.add(all[0]!, succeed(Array.from({ length: 300 }, () => long)));
+      settler.add(
+        all[1]!,
+        succeed({ at: new Date(0), rows: Array.from({ length: 300 }, () => long) }),
+      );
+      settler.add(all[2]!, succeed("é".repeat(2_000_000)));
+      settler.add(all[3]!, succeed(long));
+      // Only the two whose length is not seen before: one of them is counted afterwards.
+      const lengths = stringify.mock.results.map(({ value }) => String(value).length);
+      expect(lengths).toEqual([2_000_002, 1_000_002]);
+    } finally {
+      stringify.mockRestore();
+    }
+    await settler.idle();
+    const rows = await Promise.all(all.map(async ({ id }) => await row(bench, id)));
+    expect(rows.map(({ state, result }) => [state, result === null])).toEqual([
+      ["succeeded", true],
+      ["succeeded", true],
+      ["succeeded", true],
+      ["succeeded", false],
+    ]);
+    expect(told.trouble).toHaveLength(3);
+    for (const message of told.trouble)
+      expect(message).toMatch(
+        /at most 4000000 bytes.*or raise resultLimit\. The result was not stored/,
+      );
+  });
+
   it("a day without a partition: it makes one", async () => {
     const parts = await bench.sql<{ name: string }>(
       "select inhrelid::regclass::text as name from pg_inherits where inhparent = $1::regclass",
@@ -209,14 +247,18 @@ describe("Settler", () => {
   });
 
   it("goes on though whoever it tells of trouble throws, and takes large results in parts", async () => {
-    const deaf = new Settler(database.open("settle"), {
-      settled: ({ id }) => told.settled.push(id),
-      lost: ({ id }) => told.lost.push(id),
-      trouble: () => {
-        throw new Error("a logger's own fault");
+    const deaf = new Settler(
+      database.open("settle"),
+      {
+        settled: ({ id }) => told.settled.push(id),
+        lost: ({ id }) => told.lost.push(id),
+        trouble: () => {
+          throw new Error("a logger's own fault");
+        },
+        failing: () => {},
       },
-      failing: () => {},
-    });
+      4_000_000,
+    );
     const all = await attempts(4);
     deaf.add(all[0]!, succeed(1n));
     for (const one of all.slice(1)) deaf.add(one, succeed("x".repeat(2_500_000)));

@@ -135,13 +135,14 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         ]),
       );
     const { store, hints, database, events } = this.#root;
-    const { notify, payloadLimit } = this.#root.options;
+    const { notify, payloadLimit, resultLimit } = this.#root.options;
     const worker: Worker = new Worker(
       {
         leaseMs,
         pollMs,
         graceMs,
         notify,
+        resultLimit,
         queues: [...named].map(([name, settings]) => ({ name, ...settings })),
       },
       {

@@ -26,6 +26,7 @@ describe("parseJobsOptions", () => {
       defaults: { attempts: null, backoff: null, timeoutMs: null, retryOn: null, buryOn: null },
       notify: true,
       payloadLimit: 1_048_576,
+      resultLimit: 1_048_576,
     });
     expect(Object.isFrozen(parsed)).toBe(true);
   });
@@ -80,9 +81,10 @@ describe("parseJobsOptions", () => {
       defaults: { atempts: 1, timeout: "5" },
       notify: "yes",
       payloadLimit: 1,
+      resultLimit: 1,
     };
     const found = problems(() => parseJobsOptions(bad as never));
-    expect(found).toHaveLength(9);
+    expect(found).toHaveLength(10);
     expect(found[0]).toBe("conection: unknown option, did you mean connection?");
     expect(found).toContain("defaults.atempts: unknown option, did you mean attempts?");
     expect(found).toContain(

@@ -48,6 +48,8 @@ export interface JobsOptions {
   notify?: boolean;
   /** The longest payload, in bytes of UTF-8; default 1 MiB. */
   payloadLimit?: number;
+  /** The longest result that is stored, in bytes of UTF-8; the job of a longer one succeeds without; default 1 MiB. */
+  resultLimit?: number;
 }
 
 /** The options of one queue of a worker. */
@@ -89,6 +91,8 @@ export interface ParsedJobsOptions {
   readonly notify: boolean;
   /** In bytes. */
   readonly payloadLimit: number;
+  /** In bytes. */
+  readonly resultLimit: number;
 }
 
 /** {@link QueueOptions} after checking, defaults filled in. */
@@ -112,13 +116,14 @@ export const DEFAULT_QUEUE: ParsedQueueOptions = Object.freeze({ concurrency: 10
 
 const DAY_MS = 86_400_000;
 const MAX_PREFETCH = 500;
-const MAX_PAYLOAD = 256 * 1024 * 1024; // what one jsonb value can hold
+const MAX_JSON = 256 * 1024 * 1024; // what one jsonb value can hold
 const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
 
 /** Whether a schema may be called so. */
 export const isSchemaName = (text: string): boolean => SCHEMA.test(text);
 
-const JOBS_KEYS = "connection connections schema migrate defaults notify payloadLimit".split(" ");
+const JOBS_KEYS =
+  "connection connections schema migrate defaults notify payloadLimit resultLimit".split(" ");
 const SOURCES = ["useFactory", "useClass", "useExisting"];
 const ASYNC_KEYS = ["imports", "inject", "provideInjectionTokensFrom", ...SOURCES];
 const WORKER_KEYS = "imports queues lease poll grace".split(" ");
@@ -139,7 +144,8 @@ export function parseJobsOptions(options: JobsOptions): ParsedJobsOptions {
     migrate: check.word("migrate", given.migrate, ["never", "on-start"]) ?? ("never" as const),
     defaults: parseDefaults(check, said, "defaults."),
     notify: check.flag("notify", given.notify) ?? true,
-    payloadLimit: check.integer("payloadLimit", given.payloadLimit, 2, MAX_PAYLOAD) ?? 1_048_576,
+    payloadLimit: check.integer("payloadLimit", given.payloadLimit, 2, MAX_JSON) ?? 1_048_576,
+    resultLimit: check.integer("resultLimit", given.resultLimit, 2, MAX_JSON) ?? 1_048_576,
   };
   check.done();
   return Object.freeze(parsed as typeof parsed & { connection: ParsedConnection });

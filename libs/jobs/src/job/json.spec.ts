@@ -20,6 +20,8 @@ sparse[3] = 2;
 let wide: unknown = [1];
 for (let i = 0; i < 60; i++) wide = [wide, wide];
 
+const stored = (value: unknown) => storableResult(value, 1_048_576);
+
 describe("jsonText", () => {
   it.each([
     [undefined, "{}"],
@@ -126,25 +128,25 @@ describe("jsonText", () => {
 
 describe("storableResult", () => {
   it("never throws", () => {
-    expect(storableResult(undefined)).toEqual({ text: null });
-    expect(storableResult({ a: 1 })).toEqual({ text: '{"a":1}' });
-    expect(storableResult({ seen: new Map() })).toEqual({
+    expect(stored(undefined)).toEqual({ text: null });
+    expect(stored({ a: 1 })).toEqual({ text: '{"a":1}' });
+    expect(stored({ seen: new Map() })).toEqual({
       text: null,
       problem: expect.stringMatching(
         /^Expected JSON at result\.seen, found an instance of Map.*not stored/,
       ),
     });
-    expect(storableResult(circle).text).toBeNull();
-    expect(storableResult(wide).text).toBeNull();
-    expect(storableResult({ toJSON: () => 1n }).text).toBeNull();
+    expect(stored(circle).text).toBeNull();
+    expect(stored(wide).text).toBeNull();
+    expect(stored({ toJSON: () => 1n }).text).toBeNull();
   });
 
   it("takes what toJSON gives, as JSON.stringify would", () => {
     const at = new Date(0);
     const row = { id: 7, at, tags: [{ url: new URL("http://a.example/") }], gone: undefined };
-    expect(storableResult(row).text).toBe(JSON.stringify(row));
-    expect(storableResult({ at, big: 1n })).toMatchObject({ text: null });
-    expect(storableResult(new Date(Number.NaN)).text).toBe("null");
+    expect(stored(row).text).toBe(JSON.stringify(row));
+    expect(stored({ at, big: 1n })).toMatchObject({ text: null });
+    expect(stored(new Date(Number.NaN)).text).toBe("null");
   });
 });
 

@@ -18,6 +18,9 @@ interface Fault {
 
 interface Walk {
   nodes: number;
+  /** The least that the text will have, in bytes; a walk that finds more than `limit` ends there. */
+  bytes: number;
+  readonly limit: number;
   /** Also look into strings and keys; only when the text says that one of them is suspect. */
   readonly strings: boolean;
 }
@@ -27,21 +30,23 @@ interface Walk {
  * Class instances count as their own enumerable properties, unless they are built-in (Date, Map …)
  * or have a `toJSON`: the handler would get something else than was sent. `undefined` properties go.
  * @param root begins the path in messages, default `payload`.
- * @throws NotJsonError with the path of what JSON cannot carry.
+ * @param limit what is surely longer, in bytes, is not made into text; what is made may still be longer.
+ * @throws NotJsonError with the path of what JSON cannot carry; TooLong.
  */
-export function jsonText(value: unknown, root = "payload"): string {
+export function jsonText(value: unknown, root = "payload", limit = Infinity): string {
   if (value === undefined) return "{}";
   let fault: Fault | undefined;
   try {
-    fault = walk(value, 1, { nodes: 0, strings: false });
+    fault = walk(value, 1, { nodes: 0, bytes: 0, limit, strings: false });
     if (!fault) {
       const text = JSON.stringify(value);
       // escapes appear for NUL and lone surrogates, but also where a string spells a backslash
       if (!text.includes("\\u0000") && !text.includes("\\ud")) return text;
-      fault = walk(value, 1, { nodes: 0, strings: true });
+      fault = walk(value, 1, { nodes: 0, bytes: 0, limit, strings: true });
       if (!fault) return text;
     }
   } catch (error) {
+    if (error instanceof TooLong) throw error;
     const found =
       error instanceof RangeError ? "more than fits in a string" : "a getter or proxy that throws";
     fault = { keys: [], found };
@@ -49,25 +54,47 @@ export function jsonText(value: unknown, root = "payload"): string {
   throw new NotJsonError(pathText(root, fault.keys.toReversed()), fault.found, fault.advice);
 }
 
+class TooLong extends Error {}
+
 /**
- * The JSON text of a result; null for `undefined`, and, with the problem told, for what JSON cannot carry.
+ * The JSON text of a result; null for `undefined`, and, with the problem told, for what JSON cannot carry or what is
+ * longer than `limit` bytes of UTF-8.
  * Handlers return what they have read from databases: here a Date, like all that has a `toJSON`, is what that gives.
  */
-export function storableResult(value: unknown): { text: string | null; problem?: string } {
+export function storableResult(
+  value: unknown,
+  limit: number,
+): { text: string | null; problem?: string } {
   if (value === undefined) return { text: null };
   try {
-    return { text: jsonText(value, "result") };
-  } catch {
-    try {
-      return { text: jsonText(withToJson(value, 1, { nodes: 0 }), "result") };
-    } catch (error) {
-      return { text: null, problem: `${(error as Error).message} The result was not stored.` };
-    }
+    const text = resultText(value, limit);
+    // A character has at most three bytes, so that most results need no counting.
+    if (text.length * 3 > limit && Buffer.byteLength(text) > limit) throw new TooLong();
+    return { text };
+  } catch (error) {
+    const problem =
+      error instanceof TooLong
+        ? `Expected a result of at most ${limit} bytes, found a longer one. Store the data elsewhere and return a reference, or raise resultLimit.`
+        : (error as Error).message;
+    return { text: null, problem: `${problem} The result was not stored.` };
+  }
+}
+
+function resultText(value: unknown, limit: number): string {
+  try {
+    return jsonText(value, "result", limit);
+  } catch (error) {
+    if (error instanceof TooLong) throw error;
+    return jsonText(withToJson(value, 1, { nodes: 0, limit }), "result", limit);
   }
 }
 
 /** A copy in which every `toJSON` has been called; what is too deep or too large stays, to be refused. */
-function withToJson(value: unknown, depth: number, seen: { nodes: number }): unknown {
+function withToJson(
+  value: unknown,
+  depth: number,
+  seen: { nodes: number; readonly limit: number },
+): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (depth > MAX_JSON_DEPTH || ++seen.nodes > MAX_RESULT_NODES) return value;
   const { toJSON } = value as { toJSON?: unknown };
@@ -77,6 +104,8 @@ function withToJson(value: unknown, depth: number, seen: { nodes: number }): unk
     if (types.isPromise(json)) json.catch(() => undefined);
     return withToJson(json, depth + 1, seen);
   }
+  // With a comma each, so many are too long whatever they are.
+  if (Array.isArray(value) && value.length > seen.limit) throw new TooLong();
   if (Array.isArray(value)) return value.map((item) => withToJson(item, depth + 1, seen));
   if (Object.prototype.toString.call(value) !== "[object Object]") return value;
   return Object.fromEntries(
@@ -96,6 +125,7 @@ export function safeText(text: string, max: number): string {
 }
 
 function walk(value: unknown, depth: number, state: Walk): Fault | undefined {
+  count(typeof value === "string" ? value.length + 2 : 1, state);
   switch (typeof value) {
     case "string":
       return state.strings ? textFault(value, "a string") : undefined;
@@ -121,6 +151,11 @@ function walk(value: unknown, depth: number, state: Walk): Fault | undefined {
     default:
       return { keys: [], found: `a ${typeof value}` };
   }
+}
+
+/** UTF-8 has at least a byte for each UTF-16 unit. */
+function count(bytes: number, state: Walk): void {
+  if ((state.bytes += bytes) > state.limit) throw new TooLong();
 }
 
 function walkArray(array: readonly unknown[], depth: number, state: Walk): Fault | undefined {
@@ -150,6 +185,7 @@ function walkObject(
   for (const key of keys) {
     const value = object[key];
     if (value === undefined) continue;
+    count(key.length + 3, state);
     const fault =
       (state.strings ? textFault(key, "a key") : undefined) ?? walk(value, depth + 1, state);
     if (fault) return at(key, fault);

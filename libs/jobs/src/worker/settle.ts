@@ -56,7 +56,7 @@ const MAX_PAUSE_MS = 2_000;
 export interface SettleListener {
   settled(attempt: Attempt, settlement: Settlement): void;
   lost(attempt: Attempt): void;
-  /** A result or an error could not be stored as it is. */
+  /** A result or an error could not be stored as it is: it is no JSON, or too long. */
   trouble(message: string, attempt?: Attempt): void;
   /** A statement was refused for a reason that is not in the jobs, and is tried again. */
   failing(error: unknown): void;
@@ -70,6 +70,8 @@ export class Settler {
   constructor(
     private readonly session: Session,
     private readonly listener: SettleListener,
+    /** The longest result that is stored, in bytes. */
+    private readonly resultLimit: number,
   ) {}
 
   add(attempt: Attempt, settlement: Settlement): void {
@@ -238,7 +240,7 @@ export class Settler {
     switch (settlement.verb) {
       case "succeed": {
         if (settlement.result === undefined) return null;
-        const { text, problem } = storableResult(settlement.result);
+        const { text, problem } = storableResult(settlement.result, this.resultLimit);
         if (problem !== undefined) this.#trouble(`the result is not stored: ${problem}`, attempt);
         return text;
       }

@@ -29,6 +29,8 @@ export interface WorkerSettings {
   pollMs: number;
   graceMs: number;
   notify: boolean;
+  /** In bytes. */
+  resultLimit: number;
 }
 
 export interface WorkerPorts extends AttemptPorts {
@@ -93,7 +95,7 @@ export class Worker {
       warn: (message, params) => this.state !== "stopped" && ports.log("warn", message, params),
       failing: (error) => this.#outage.complain("settling fails and is tried again", error),
     });
-    this.#settler = new Settler(this.#settles, this.#slots);
+    this.#settler = new Settler(this.#settles, this.#slots, settings.resultLimit);
     this.#claimer = new Claimer({
       session: this.#claims,
       slots: this.#slots,
