@@ -113,6 +113,18 @@ describe("a claim", () => {
     }
   });
 
+  it("takes over no more when it arrives late, by the server's clock", async () => {
+    const [expired] = await hands.addMany(1);
+    await hands.claim(worker);
+    await hands.expire(expired!);
+    const due = await hands.add();
+    const [{ now }] = (await bench.sql<{ now: Date }>("select now()")) as [{ now: Date }];
+    const late = await hands.claim(other, { takeOver: new Date(now.getTime() - 1) });
+    expect(idsOf(late)).toEqual([due]);
+    const punctual = await hands.claim(other, { takeOver: new Date(now.getTime() + 60_000) });
+    expect(idsOf(punctual)).toEqual([expired]);
+  });
+
   it("starts at the cursor, before it when it looks back", async () => {
     const ids = await hands.addMany(4);
     for (const [n, id] of ids.entries())

@@ -127,7 +127,7 @@ describe.each([
   it("a claim walks its lane in order and stops when it has enough", async () => {
     const nodes = await plan(
       "claim",
-      `${queue()}, ${await hands.version()}, '{${lane()}}', '{-infinity}', '{0}', '{0}', '{100}', 100, 30000, 1, true`,
+      `${queue()}, ${await hands.version()}, '{${lane()}}', '{-infinity}', '{0}', '{0}', '{100}', 100, 30000, 1, 'infinity'`,
     );
     expect(indexes(nodes)).toEqual(new Set(["job_claim", "job_pkey", "queue_pkey"]));
     expect(types(nodes)).not.toContain("Sort");

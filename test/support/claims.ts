@@ -52,7 +52,7 @@ export class ClaimingHand {
           room,
           leaseMs: 60_000,
           worker,
-          takeOver: false,
+          takeOverUntil: "-infinity",
         })),
       );
     }

@@ -83,7 +83,8 @@ export class Hands {
   async claim(
     worker: number,
     over: {
-      takeOver?: boolean;
+      /** Or until then. */
+      takeOver?: boolean | Date;
       room?: number;
       lanes?: LaneRequest[];
       version?: number;
@@ -98,7 +99,10 @@ export class Hands {
       room: over.room ?? 1_000,
       leaseMs: over.leaseMs ?? 60_000,
       worker,
-      takeOver: over.takeOver ?? false,
+      takeOverUntil:
+        over.takeOver instanceof Date
+          ? over.takeOver.toISOString()
+          : `${over.takeOver ? "" : "-"}infinity`,
     });
   }
 

@@ -55,6 +55,11 @@ export class TcpProxy {
     return bytes;
   }
 
+  /** Whether something with this text is held up. */
+  holds(text: string): boolean {
+    return [...this.links].some((link) => link.keeps(text));
+  }
+
   /** The same database, through this proxy. */
   url(databaseUrl: string): string {
     const url = new URL(databaseUrl);
@@ -140,6 +145,10 @@ class Link {
 
   get held(): number {
     return this.kept.reduce((sum, { chunk }) => sum + chunk.length, 0);
+  }
+
+  keeps(text: string): boolean {
+    return this.kept.some(({ chunk }) => chunk.includes(text));
   }
 
   get port(): number | undefined {

@@ -19,7 +19,7 @@ export async function drain(ground, { claims, settles, count, batch, cursor = ne
       room: batch,
       leaseMs: 30_000,
       worker: ground.worker,
-      takeOver: false,
+      takeOverUntil: "-infinity",
     });
     cursor?.learn(taken, taken.length === batch, monotonic() - from, monotonic());
     await settling;

@@ -77,6 +77,7 @@ export class Session implements Runner {
   #tail: Promise<unknown> = Promise.resolve();
   #closed = false;
   #worksSince: number | undefined;
+  #heardAt = Number.NEGATIVE_INFINITY;
   /** The last attempt to connect that failed after a long time. */
   #failed: { at: number; error: unknown } | undefined;
 
@@ -97,6 +98,11 @@ export class Session implements Runner {
   /** For how many ms the present connection has worked, without an answer that was slow; 0 without one. */
   get worksFor(): number {
     return this.#worksSince === undefined ? 0 : performance.now() - this.#worksSince;
+  }
+
+  /** When the last statement that the server answered was sent: then, or later, it was there. `performance.now()`. */
+  get heardAt(): number {
+    return this.#heardAt;
   }
 
   /** Rows as raw text. Rejects with PostgreSQL's error, or with {@link ConnectionLostError}. */
@@ -231,7 +237,10 @@ export class Session implements Runner {
     } finally {
       clearTimeout(timer);
       const now = performance.now();
-      if (this.#client === client && now - sentAt > slowAfter) this.#worksSince = now;
+      if (this.#client === client) {
+        this.#heardAt = sentAt;
+        if (now - sentAt > slowAfter) this.#worksSince = now;
+      }
     }
   }
 

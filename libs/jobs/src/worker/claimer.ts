@@ -11,6 +11,8 @@ import type { Slots } from "./slots.js";
 
 /** Expired leases of others are taken over only by a process whose claims have worked so long. */
 const TAKE_OVER_AFTER_MS = 10_000;
+/** So long, in parts of the lease, a sign of life of the server serves: less than is left of a lease that is renewed. */
+const TAKE_OVER_SHARE = 3;
 
 export interface ClaimerPorts {
   session: Session;
@@ -27,6 +29,8 @@ export class Claimer {
   #id: number | undefined;
   #registering: Promise<number> | undefined;
   #claiming = 0;
+  /** The server's clock minus ours, or a little less. */
+  #serverAhead: number | undefined;
 
   constructor(private readonly ports: ClaimerPorts) {}
 
@@ -44,9 +48,23 @@ export class Claimer {
     return this.ports.session.worksFor >= TAKE_OVER_AFTER_MS;
   }
 
-  /** The connection was lost, and with it the id. */
+  /** The connection was lost, and with it the id; the next one may lead to another server. */
   forgetId(): void {
     this.#id = undefined;
+    this.#serverAhead = undefined;
+  }
+
+  /** What the server's clock said in an answer that has just come. */
+  learnClock(now: number): void {
+    this.#serverAhead = now - performance.now();
+  }
+
+  /** Until when, by the server's clock, a claim that is sent now may take over: wherever it waits on its way. */
+  get #takeOverUntil(): string {
+    if (!this.mayTakeOver || this.#serverAhead === undefined) return "-infinity";
+    const { session, leaseMs } = this.ports;
+    const heardAt = this.#serverAhead + session.heardAt;
+    return new Date(heardAt + leaseMs / TAKE_OVER_SHARE).toISOString();
   }
 
   /** Claims for this queue, as long as it has room and there may be more; answers false when it failed. */
@@ -90,7 +108,7 @@ export class Claimer {
               version: queue.version,
               leaseMs,
               worker,
-              takeOver: this.mayTakeOver,
+              takeOverUntil: this.#takeOverUntil,
             },
           );
         })

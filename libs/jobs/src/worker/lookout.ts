@@ -25,6 +25,8 @@ export interface LookoutPorts {
   queues: ReadonlyMap<number, QueueWorker>;
   open(): boolean;
   mayTakeOver(): boolean;
+  /** The server's clock, as an answer has just told it; in ms. */
+  clock(now: number): void;
   /** A queue has something that can be claimed. */
   found(queue: QueueWorker): void;
   /** Queues in which a quarantined job waits. */
@@ -132,6 +134,7 @@ export class Lookout {
       throw error;
     });
     this.answeredAt = monotonic();
+    this.ports.clock(seen.now);
     this.ports.outage.over();
     if (whole) this.#lookedWhole(from);
     if (seen.versions.size < queues.size) return this.ports.gone();

@@ -120,6 +120,7 @@ export class Worker {
       queues: this.#queues,
       open: () => this.state === "working",
       mayTakeOver: () => this.#claimer.mayTakeOver,
+      clock: (now) => this.#claimer.learnClock(now),
       found: (queue) => this.#found(queue),
       suspects: (queues) => this.#quarantine.consider(queues),
       chore: (name) => ports.chore(name),

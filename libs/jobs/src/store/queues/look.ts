@@ -15,6 +15,8 @@ export interface Look {
   /** Queues in which a quarantined job waits. */
   suspects: Set<number>;
   chores: string[];
+  /** The server's clock when it looked, in ms. */
+  now: number;
 }
 
 // One statement over all queues of a process, so that an idle process costs the same with 1 and with 50.
@@ -37,7 +39,9 @@ cross join lateral (
 group by 1, 2
 union all
 select 'chore', c.name, null from ${jobs}.chore c
-where c.due_at <= now() and (c.name <> 'rollup' or exists (select 1 from ${jobs}.stat_delta))`,
+where c.due_at <= now() and (c.name <> 'rollup' or exists (select 1 from ${jobs}.stat_delta))
+union all
+select 'now', null, (extract(epoch from now()) * 1000)::text`,
 );
 
 /** What is there to do, for a process with nothing to do. */
@@ -55,11 +59,18 @@ export async function look(
     arrayOf(lanes.map((one) => one.backMs)),
     takeOver,
   ]);
-  const seen: Look = { versions: new Map(), due: new Map(), suspects: new Set(), chores: [] };
+  const seen: Look = {
+    versions: new Map(),
+    due: new Map(),
+    suspects: new Set(),
+    chores: [],
+    now: Number.NaN,
+  };
   for (const [what, name, value] of rows) {
     if (what === "queue") seen.versions.set(Number(name), Number(value));
     else if (what === "due") seen.due.set(Number(name), Number(value));
     else if (what === "suspect") seen.suspects.add(Number(name));
+    else if (what === "now") seen.now = Number(value);
     else seen.chores.push(name!);
   }
   return seen;

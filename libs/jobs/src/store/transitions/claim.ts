@@ -20,8 +20,8 @@ export interface ClaimRequest {
   room: number;
   leaseMs: number;
   worker: number;
-  /** May take over expired leases of others. */
-  takeOver: boolean;
+  /** Until then, by the server's clock, it may take over expired leases of others; '-infinity' = never. */
+  takeOverUntil: string;
 }
 
 /** A job in the hands of a worker: this attempt of it is ours until the lease runs out. */
@@ -43,6 +43,8 @@ export interface Claim {
   rescued: boolean;
 }
 
+// The right to take over ends with the server's clock: a claim can lie in a network that is gone, and be the first
+// thing that arrives when it is back, before any renewal of those whose leases ran out meanwhile.
 // The sub-select in ANY(ARRAY(…)) runs once, whatever the planner thinks; a join here was planned for an
 // empty table and stayed so. MATERIALIZED keeps LIMIT … SKIP LOCKED from being run again.
 const claimJobs = new Statement(
@@ -60,7 +62,7 @@ with picked as materialized (
     where j.queue_id = $1::integer and j.lane = wanted.lane and j.lane > -1
       and (j.run_at, j.id) > (wanted.at - wanted.back * interval '1 ms', case when wanted.back > 0 then 0 else wanted.id end)
       and j.run_at <= now()
-      and (j.lease_until is null or ($11::boolean and j.lease_until < now()))
+      and (j.lease_until is null or (j.lease_until < now() and now() < $11::timestamptz))
     order by j.run_at, j.id
     limit wanted.room
     for update skip locked
@@ -81,7 +83,7 @@ returning j.id, j.lane, j.attempt, j.failures, j.crashes, j.attempts, j.timeout_
 
 /** Takes due jobs, highest lane first; in the order of the lanes, then of time, then of id. */
 export async function claim(runner: Runner, request: ClaimRequest): Promise<Claim[]> {
-  const { queueId, version, lanes, room, leaseMs, worker, takeOver } = request;
+  const { queueId, version, lanes, room, leaseMs, worker, takeOverUntil } = request;
   const rows = await runner.run(claimJobs, [
     queueId,
     version,
@@ -93,7 +95,7 @@ export async function claim(runner: Runner, request: ClaimRequest): Promise<Clai
     room,
     leaseMs,
     worker,
-    takeOver,
+    takeOverUntil,
   ]);
   const claims = rows.map(
     ([
