@@ -175,10 +175,12 @@ export class SchemaNotReadyError extends JobsError {
     readonly found: number | null,
     /** The lowest version that serves. */
     readonly needed: number,
+    /** What needs it, when all the rest works on the schema that was found. */
+    readonly feature?: string,
   ) {
     super(
       "SCHEMA_NOT_READY",
-      `Expected schema "${schema}" at version ${needed} or newer, found ` +
+      `Expected schema "${schema}" at version ${needed} or newer${feature ? ` for ${feature}` : ""}, found ` +
         `${found === null ? "none" : `version ${found}`}. ` +
         `Run "pg-jobs migrate", or set migrate: 'on-start'.`,
     );

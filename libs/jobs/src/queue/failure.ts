@@ -8,7 +8,6 @@ import {
 import { formatJobId } from "../job/job-id.js";
 import { ConnectionRefusedError } from "../pg/session.js";
 import { isLockTimeout, isServerUnready } from "../pg/sqlstate.js";
-import { NEEDED_VERSION } from "../store/migrations/migrate.js";
 import { SchemaOutdatedError, isOutcomeUnknown, isUnavailable } from "../store/store.js";
 import { StaysUnknownError } from "./insert.js";
 
@@ -24,7 +23,8 @@ export function callerError(
 ): unknown {
   if (error instanceof JobsError) return error;
   if (error instanceof SchemaOutdatedError) {
-    return new SchemaNotReadyError(schema, error.found === 0 ? null : error.found, NEEDED_VERSION);
+    const { found, needed, feature } = error;
+    return new SchemaNotReadyError(schema, found === 0 ? null : found, needed, feature);
   }
   if (error instanceof StaysUnknownError) {
     return new EnqueueOutcomeUnknownError(

@@ -9,10 +9,15 @@ import { ensureLane, ensureQueue } from "./queues/lanes.js";
 // What a process keeps of the tables besides a connection: which queue and lane a job goes to, a block of
 // ids, and whether the schema is there. It decides nothing; the database does.
 
-/** The schema is missing (`found` = 0) or older than this release needs. */
+/** The schema is missing (`found` = 0) or older than this release, or a feature of it, needs. */
 export class SchemaOutdatedError extends Error {
   override readonly name = "SchemaOutdatedError";
-  constructor(readonly found: number) {
+  constructor(
+    readonly found: number,
+    readonly needed: number = NEEDED_VERSION,
+    /** What was asked for, when the rest of the release works on the schema that was found. */
+    readonly feature?: string,
+  ) {
     super(found === 0 ? "the schema is missing" : `the schema has version ${found}`);
   }
 }
@@ -29,7 +34,7 @@ export class Store implements Runner {
   readonly #queues = new Map<string, number>();
   readonly #lanes = new Map<string, LaneAddress>();
   readonly #resolving = new Map<string, Promise<LaneAddress>>();
-  #ready = false;
+  #version = 0;
 
   /** A lane was made: workers do not know it yet. */
   onLaneMade: (queueId: number) => void = () => {};
@@ -60,11 +65,7 @@ export class Store implements Runner {
   /** Runs `work` once the schema is known to serve; when it has gone meanwhile, says so. */
   async guard<T>(work: () => Promise<T>): Promise<T> {
     try {
-      if (!this.#ready) {
-        const found = await schemaVersion(this.session);
-        if (found < NEEDED_VERSION) throw new SchemaOutdatedError(found);
-        this.#ready = true;
-      }
+      if (this.#version === 0) await this.#readVersion();
       return await work();
     } catch (error) {
       if (!isMissingSchema(error)) throw error;
@@ -74,9 +75,27 @@ export class Store implements Runner {
     }
   }
 
+  async #readVersion(): Promise<void> {
+    const found = await schemaVersion(this.session);
+    if (found < NEEDED_VERSION) throw new SchemaOutdatedError(found);
+    this.#version = found;
+  }
+
+  /** Whether the schema has what version `needed` added; 0 = nothing is known yet. A newer one is noticed by {@link needs}. */
+  has(needed: number): boolean {
+    return this.#version >= needed;
+  }
+
+  /** Rejects with {@link SchemaOutdatedError} when the schema lacks what `feature` stands on. */
+  async needs(needed: number, feature: string): Promise<void> {
+    if (this.#version >= needed) return;
+    await this.#readVersion();
+    if (this.#version < needed) throw new SchemaOutdatedError(this.#version, needed, feature);
+  }
+
   /** What is cached may be of a schema that is gone. */
   forget(): void {
-    this.#ready = false;
+    this.#version = 0;
     this.#ids = new JobIds();
     this.#queues.clear();
     this.#lanes.clear();

@@ -2,13 +2,17 @@ import type { Session } from "../../pg/session.js";
 import { type Runner, Statement } from "../../pg/statement.js";
 import { isLockTimeout, isMissingSchema, isTransient } from "../../pg/sqlstate.js";
 import { spine } from "./0001-spine.js";
+import { foundation } from "./0002-foundation.js";
 import { type Migration, checksum } from "./migration.js";
 
 /** Every step of the schema, oldest first. Applied ones never change: the ledger keeps their checksums. */
-export const MIGRATIONS: readonly Migration[] = [spine];
+export const MIGRATIONS: readonly Migration[] = [spine, foundation];
 
-/** The schema version that this release needs at least. */
+/** The schema version that this release needs at least; it uses what newer ones add when it is there. */
 export const NEEDED_VERSION = 1;
+
+/** The schema version that has everything this release can use. */
+export const FULL_VERSION = MIGRATIONS.at(-1)!.version;
 
 /** An applied migration is not the one that this release knows: somebody edited one of them. */
 export class MigrationDriftError extends Error {

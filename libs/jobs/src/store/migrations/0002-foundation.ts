@@ -1,0 +1,13 @@
+import type { Migration } from "./migration.js";
+
+type Part = (jobs: string) => string;
+
+/** Keys, SQL functions, history, retention, progress: a file each, so that each can be read alone. */
+const PARTS: readonly Part[] = [];
+
+/** Adds to the spine, changes nothing of it: the release before goes on working on this schema. */
+export const foundation: Migration = {
+  version: 2,
+  name: "foundation",
+  sql: (jobs) => PARTS.map((part) => part(jobs).trim()).join("\n\n"),
+};
