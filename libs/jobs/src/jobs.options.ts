@@ -5,6 +5,7 @@ import type { Duration } from "./job/duration.js";
 import { MAX_CONCURRENCY } from "./job/handler-options.js";
 import { OptionsCheck } from "./job/options-check.js";
 import { postgresUrlProblem } from "./job/postgres-url.js";
+import { SCHEMA_NAME, isSchemaName } from "./job/schema-name.js";
 
 export type { EnqueueOptions, ParsedEnqueueOptions } from "./job/enqueue-options.js";
 export { parseEnqueueOptions } from "./job/enqueue-options.js";
@@ -117,10 +118,6 @@ export const DEFAULT_QUEUE: ParsedQueueOptions = Object.freeze({ concurrency: 10
 const DAY_MS = 86_400_000;
 const MAX_PREFETCH = 500;
 const MAX_JSON = 256 * 1024 * 1024; // what one jsonb value can hold
-const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
-
-/** Whether a schema may be called so. */
-export const isSchemaName = (text: string): boolean => SCHEMA.test(text);
 
 const JOBS_KEYS =
   "connection connections schema migrate defaults notify payloadLimit resultLimit".split(" ");
@@ -134,9 +131,7 @@ export function parseJobsOptions(options: JobsOptions): ParsedJobsOptions {
   const given = check.object("", options, JOBS_KEYS) ? options : ({} as Record<string, unknown>);
   const said = check.absentOr("defaults", given.defaults, DEFAULTS_KEYS);
   const schema = given.schema ?? "jobs";
-  if (typeof schema !== "string" || !isSchemaName(schema)) {
-    check.expected("schema", "1..63 of a-z, 0-9 and _, not beginning with a digit", schema);
-  }
+  if (!isSchemaName(schema)) check.expected("schema", SCHEMA_NAME, schema);
   const parsed = {
     connection: parseConnection(check, given.connection),
     connections: check.integer("connections", given.connections, 1, 100) ?? 5,

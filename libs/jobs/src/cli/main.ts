@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import { JobsError } from "../job/errors.js";
 import { describe, nearest } from "../job/options-check.js";
 import { postgresUrlProblem } from "../job/postgres-url.js";
-import { isSchemaName } from "../jobs.options.js";
+import { SCHEMA_NAME, isSchemaName } from "../job/schema-name.js";
 import { fromUrl } from "../pg/connection.js";
 import { Database } from "../pg/database.js";
 import { ConnectionLostError, ConnectionRefusedError, type Session } from "../pg/session.js";
@@ -76,7 +76,7 @@ function understand(
   if (problem !== undefined) return `--url or DATABASE_URL: ${problem}`;
   const schema = values.schema ?? (env.JOBS_SCHEMA || "jobs");
   if (!isSchemaName(schema))
-    return `expected --schema or JOBS_SCHEMA of 1..63 of a-z, 0-9 and _, not beginning with a digit, found "${schema}"`;
+    return `expected --schema or JOBS_SCHEMA of ${SCHEMA_NAME}, found "${String(schema)}"`;
   return { command, url, schema };
 }
 

@@ -37,6 +37,16 @@ const patient = new Statement(
   null,
   () => `set local statement_timeout = 0; set local lock_timeout = 0`,
 );
+const readTimeouts = new Statement(
+  null,
+  () =>
+    `select current_setting('statement_timeout') as statement, current_setting('lock_timeout') as locks`,
+);
+const setTimeouts = new Statement(
+  null,
+  () =>
+    `select set_config('statement_timeout', $1::text, true), set_config('lock_timeout', $2::text, true)`,
+);
 const LEDGER = (jobs: string) => `create table if not exists ${jobs}.migration (
   version integer primary key,
   name text not null,
@@ -66,7 +76,23 @@ export async function migrate(session: Session): Promise<number[]> {
   }
 }
 
-async function applyPending(runner: Runner, schema: string): Promise<number[]> {
+/** The same up to one version inside somebody's transaction, whose own settings hold again afterwards. */
+export async function applyWithin(
+  runner: Runner,
+  schema: string,
+  version: number,
+): Promise<number[]> {
+  const [timeouts] = await runner.run(readTimeouts);
+  const applied = await applyPending(runner, schema, version);
+  await runner.run(setTimeouts, [...timeouts!]);
+  return applied;
+}
+
+async function applyPending(
+  runner: Runner,
+  schema: string,
+  last = Number.POSITIVE_INFINITY,
+): Promise<number[]> {
   await runner.run(patient);
   await runner.run(lock);
   await runner.run(boundedLocks);
@@ -74,6 +100,7 @@ async function applyPending(runner: Runner, schema: string): Promise<number[]> {
   await runner.run(makeLedger);
   const applied: number[] = [];
   for (const migration of pending(await ledger(runner))) {
+    if (migration.version > last) break;
     await runner.run(new Statement(null, migration.sql));
     await runner.run(noteApplied, [migration.version, migration.name, checksum(migration)]);
     applied.push(migration.version);

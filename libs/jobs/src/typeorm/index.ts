@@ -1,0 +1,1 @@
+export { jobsMigrations } from "./jobs-migrations.js";
