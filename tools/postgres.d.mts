@@ -3,6 +3,8 @@ export interface PostgresOptions {
   dataDir?: string;
   /** This one, or one that is chosen, again if somebody else was faster; any free one when absent. */
   port?: number | (() => Promise<number>);
+  /** An older PostgreSQL than that of `npm start`: "14". */
+  major?: string;
   /** Survive a power cut (fsync on). */
   durable?: boolean;
   log?: (line: string) => void;

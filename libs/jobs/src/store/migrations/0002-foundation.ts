@@ -1,9 +1,10 @@
+import { deadLetters } from "./0002/dead-letters.js";
 import type { Migration } from "./migration.js";
 
 type Part = (jobs: string) => string;
 
 /** Keys, SQL functions, history, retention, progress: a file each, so that each can be read alone. */
-const PARTS: readonly Part[] = [];
+const PARTS: readonly Part[] = [deadLetters];
 
 /** Adds to the spine, changes nothing of it: the release before goes on working on this schema. */
 export const foundation: Migration = {
