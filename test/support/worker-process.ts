@@ -82,6 +82,8 @@ export interface FaultWorkerOptions {
   grace?: string;
   /** Events that are told one by one; all others are only counted. */
   told?: JobEventName[];
+  /** The folder of a built release; default: that of this tree. */
+  release?: string;
 }
 
 export interface Report {
@@ -141,6 +143,7 @@ export class WorkerProcess {
   output = "";
   #readyAt: number | undefined;
   #reports = new Map<number, Report>();
+  readonly #made = new Map<number, { ids?: string[]; error?: string }>();
   #asked = 0;
   #closed = false;
 
@@ -164,6 +167,7 @@ export class WorkerProcess {
       lease: "2s",
       poll: "200ms",
       told: TOLD,
+      release: path.join(root, "libs/jobs/dist"),
       ...options,
       ledger: ledger.file,
     };
@@ -227,6 +231,17 @@ export class WorkerProcess {
     return report;
   }
 
+  /** Enqueues in that process, half of them one by one with keys that begin so; answers their ids. */
+  async enqueue(kind: string, payloads: readonly object[], keys?: string): Promise<string[]> {
+    const number = ++this.#asked;
+    this.child.send({ type: "enqueue", number, kind, payloads, keys });
+    await this.#until(() => this.#made.has(number), "it has enqueued", 20_000);
+    const { ids, error } = this.#made.get(number)!;
+    this.#made.delete(number);
+    if (!ids) throw new Error(error);
+    return ids;
+  }
+
   heard(name: JobEventName, id?: string): (JobEvent & { at: number })[] {
     return this.events.filter((one) => one.event === name && (!id || one.id === id));
   }
@@ -279,6 +294,9 @@ export class WorkerProcess {
       case "report":
         this.#reports.set(message.number, message);
         break;
+      case "made":
+        this.#made.set(message.number, message);
+        break;
       default:
         this[message.type].push(message as never);
     }
@@ -289,6 +307,7 @@ type Message =
   | { type: "ready" }
   | { type: "event"; event: JobEvent; at: number }
   | ({ type: "report"; number: number } & Report)
+  | { type: "made"; number: number; ids?: string[]; error?: string }
   | { type: "gated"; id: string; attempt: number }
   | ({ type: "aborted" } & Aborted)
   | ({ type: "called" } & Called);
