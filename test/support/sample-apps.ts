@@ -72,6 +72,10 @@ export class HttpApp {
     return await this.#send("POST", path, body, headers);
   }
 
+  async put(path: string, body?: unknown): Promise<Answer> {
+    return await this.#send("PUT", path, body, {});
+  }
+
   async #send(
     method: string,
     path: string,

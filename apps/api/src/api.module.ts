@@ -4,7 +4,9 @@ import { JobsModule } from "nestjs-pg-jobs";
 import { SamplesModule } from "nestjs-pg-jobs-samples";
 import { DataSource } from "typeorm";
 import { config } from "./config.js";
+import { EventsController } from "./events/events.controller.js";
 import { HealthModule } from "./health/health.module.js";
+import { RecordsController } from "./records/records.controller.js";
 import { RemindersController } from "./reminders/reminders.controller.js";
 import { ThumbnailsController } from "./thumbnails/thumbnails.controller.js";
 import { UnavailableFilter } from "./unavailable.filter.js";
@@ -22,7 +24,7 @@ import { UnavailableFilter } from "./unavailable.filter.js";
     }),
     HealthModule,
   ],
-  controllers: [RemindersController, ThumbnailsController],
+  controllers: [EventsController, RecordsController, RemindersController, ThumbnailsController],
   providers: [
     { provide: APP_PIPE, useClass: StandardSchemaValidationPipe },
     { provide: APP_FILTER, useClass: UnavailableFilter },

@@ -2,6 +2,8 @@ import { Module } from "@nestjs/common";
 import { Events, JobsModule } from "nestjs-pg-jobs";
 import { SamplesModule, tellLauncher } from "nestjs-pg-jobs-samples";
 import { config } from "./config.js";
+import { EventsModule } from "./events/events.module.js";
+import { IndexingModule } from "./indexing/indexing.module.js";
 import { RemindersModule } from "./reminders/reminders.module.js";
 import { ThumbnailsModule } from "./thumbnails/thumbnails.module.js";
 
@@ -11,8 +13,13 @@ import { ThumbnailsModule } from "./thumbnails/thumbnails.module.js";
     SamplesModule.forRoot({ url: config.databaseUrl }),
     JobsModule.forRoot({ connection: { url: config.databaseUrl }, schema: config.schema }),
     JobsModule.forWorker({
-      imports: [RemindersModule, ThumbnailsModule],
-      queues: { mail: { concurrency: 20 }, media: { concurrency: 4 } },
+      imports: [EventsModule, IndexingModule, RemindersModule, ThumbnailsModule],
+      queues: {
+        events: {},
+        indexing: {},
+        mail: { concurrency: 20 },
+        media: { concurrency: 4 },
+      },
     }),
   ],
 })

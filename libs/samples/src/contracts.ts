@@ -1,4 +1,4 @@
-import { defineJob, exponential } from "nestjs-pg-jobs";
+import { defineJob, exponential, steps } from "nestjs-pg-jobs";
 import { z } from "zod";
 
 // What the API enqueues and the worker runs: both import it, neither knows the other.
@@ -17,4 +17,19 @@ export const MakeThumbnail = defineJob("thumbnail.make", {
   payload: z.object({ imageUrl: z.url() }),
   queue: "media",
   timeout: "1m",
+});
+
+/** Hands an event to its subscriber; tried again after 1 m, 5 m, 30 m, 2 h and 12 h, then it is a dead letter. */
+export const DeliverEvent = defineJob("event.deliver", {
+  payload: z.object({ name: z.string(), data: z.json() }),
+  queue: "events",
+  attempts: 6,
+  backoff: steps("1m", "5m", "30m", "2h", "12h"),
+  timeout: "5m",
+});
+
+/** Brings the search index up to date with a record; many changes of one record need it once. */
+export const IndexRecord = defineJob("record.index", {
+  payload: z.object({ recordId: z.uuid(), text: z.string() }),
+  queue: "indexing",
 });

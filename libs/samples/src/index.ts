@@ -1,4 +1,4 @@
-export { MakeThumbnail, SendReminder } from "./contracts.js";
+export { DeliverEvent, IndexRecord, MakeThumbnail, SendReminder } from "./contracts.js";
 export { Reminder, type ReminderState } from "./reminder.entity.js";
 export { ensureSamples } from "./ensure-samples.js";
 export { SamplesModule, samplesDataSource } from "./samples.module.js";
