@@ -65,6 +65,7 @@ describe("a claim", () => {
       runAt: expect.stringContaining(at.toISOString().slice(0, 19).replace("T", " ")),
       payload: '{"a": [1]}',
       rescued: false,
+      cancelled: false,
     });
     const [row] = await bench.sql(
       "select lease_until - claimed_at as lease, claimed_at = (select max(claimed_at) from jobs.job) as now from jobs.job",

@@ -1,6 +1,7 @@
 import { JobInspector } from "nestjs-pg-jobs";
 import { QUARANTINED } from "../../libs/jobs/src/store/queues/lanes.js";
 import { rollUp } from "../../libs/jobs/src/store/upkeep/chores.js";
+import { cancel } from "../../libs/jobs/src/store/transitions/cancel.js";
 import { bury } from "../../libs/jobs/src/store/transitions/bury.js";
 import { handBack } from "../../libs/jobs/src/store/transitions/hand-back.js";
 import { requeue } from "../../libs/jobs/src/store/transitions/requeue.js";
@@ -58,6 +59,16 @@ async function step(hands: Hands, worker: number): Promise<void> {
     [queueId],
   );
   if (dead && Math.random() < 0.5) await requeue(session, queueId, dead.id, null);
+  const [one] = await bench.sql<{ id: string }>(
+    "select id from jobs.job where queue_id = $1 order by random() limit 1",
+    [queueId],
+  );
+  if (one && Math.random() < 0.3) await cancel(session, queueId, one.id);
+  const [gone] = await bench.sql<{ id: string }>(
+    "select id from jobs.done where queue_id = $1 and state = 3 limit 1",
+    [queueId],
+  );
+  if (gone && Math.random() < 0.2) await requeue(session, queueId, gone.id, null);
   if (Math.random() < 0.2) await rollUp(session);
 }
 

@@ -150,6 +150,7 @@ describe.each([
     ["bury", ""],
     ["find_settled", ""],
     ["still_held", ""],
+    ["cancel_held", ""],
   ])("%s goes by the primary key", async (verb, more) => {
     const field =
       verb === "retry" ? '5, {"message":"x"}' : verb === "bury" ? '{}, "crashed", 1' : "1, 0";
@@ -181,6 +182,12 @@ describe.each([
   it("a key is looked up by its index", async () => {
     const nodes = await plan("find_by_key", `${queue()}, 'work', '{a,b}'`);
     expect(indexes(nodes)).toEqual(new Set(["job_key"]));
+  });
+
+  it("a cancel touches only its job", async () => {
+    const nodes = await plan("cancel", `${queue()}, 77`);
+    expect([...indexes(nodes)].filter((name) => name!.startsWith("job"))).toEqual(["job_pkey"]);
+    expect(touched(nodes)).toBe(1);
   });
 
   it("a requeue touches only its letter", async () => {

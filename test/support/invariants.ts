@@ -36,6 +36,7 @@ type Step =
   | "put back"
   | "finish"
   | "bury"
+  | "cancel"
   | "requeue";
 
 export interface Transition {
@@ -148,11 +149,13 @@ function legal(changes: readonly Change[]): Transition | undefined {
   const ended = find("done", "INSERT") ?? find("dead", "INSERT");
   if (deleted && ended) {
     const [was, is] = [deleted.before!, ended.after!];
-    const same =
-      was.attempt === is.attempt &&
-      was.worker === is.worker &&
-      was.generation === is.generation &&
-      was.lease !== null;
+    const run = was.attempt === is.attempt && was.generation === is.generation;
+    if (is.state === 3) {
+      const free = was.lease === null || Date.parse(was.lease) <= Date.parse(deleted.at);
+      const by = is.worker === null ? free : is.worker === was.worker && was.lease !== null;
+      return run && by ? step("cancel", was, is) : undefined;
+    }
+    const same = run && was.worker === is.worker && was.lease !== null;
     return same ? step(ended.place === "done" ? "finish" : "bury", was, is) : undefined;
   }
   const left = find("dead", "DELETE") ?? find("done", "DELETE");
@@ -291,7 +294,7 @@ const generation = ({ id, before, after }: Transition) =>
   `${id} generation ${(after ?? before)!.generation}`;
 
 function endedTwice(transitions: readonly Transition[]): string[] {
-  const ends = transitions.filter(({ step }) => step === "finish" || step === "bury");
+  const ends = transitions.filter(({ step }) => ["finish", "bury", "cancel"].includes(step));
   return twice(ends.map(generation), "ended twice");
 }
 

@@ -14,6 +14,7 @@ const claim = (over: Partial<Claim> = {}): Claim => ({
   runAt: "2026-01-01 00:00:00+00",
   payload: "{}",
   rescued: false,
+  cancelled: false,
   ...over,
 });
 

@@ -26,6 +26,7 @@ const claim = (laneNumber: number): Claim => ({
   runAt: "2026-01-01 00:00:00+00",
   payload: "{}",
   rescued: false,
+  cancelled: false,
 });
 
 /** A queue with handlers by kind; null is no limit of their own. */

@@ -35,12 +35,14 @@ export type { StandardSchemaV1 } from "./job/standard-schema.js";
 export { Events } from "./observe/events.js";
 export type { AttemptError, JobView } from "./store/reads/job.js";
 export type { KindCounts, QueueHealth } from "./store/reads/stats.js";
+export type { CancelAnswer } from "./store/transitions/cancel.js";
 export type { RequeueAnswer } from "./store/transitions/requeue.js";
 export {
   BadJobIdError,
   DatabaseUnavailableError,
   ERROR_CODES,
   EnqueueOutcomeUnknownError,
+  JobLockedError,
   JobTimeoutError,
   JobsError,
   KeyLockedError,

@@ -17,6 +17,7 @@ export const ERROR_CODES = Object.freeze({
     "the database did not answer, or did not let us in; an enqueue created no job",
   ENQUEUE_OUTCOME_UNKNOWN: "the connection was lost while committing; the jobs may exist",
   KEY_LOCKED: "another open transaction holds the same key",
+  JOB_LOCKED: "another open transaction holds the job",
   LEASE_LOST: "the attempt is no longer the current one of its job",
   TIMEOUT: "the attempt ran longer than its timeout",
   SHUTDOWN: "the worker is draining and the grace period is over",
@@ -238,6 +239,26 @@ export class KeyLockedError extends JobsError {
       "KEY_LOCKED",
       `Expected the key of this job of kind "${kind}" to be free, found another open transaction ` +
         `holding it. No job was created; end that transaction sooner, or repeat the call.`,
+      options,
+    );
+  }
+}
+
+/** Another open transaction has changed this job (a cancel, say) and has not ended yet. */
+export class JobLockedError extends JobsError {
+  static {
+    named(this, "JobLockedError");
+  }
+
+  constructor(
+    /** The id of the job. */
+    readonly id: string,
+    options?: ErrorOptions,
+  ) {
+    super(
+      "JOB_LOCKED",
+      `Expected job ${id} to be free to change, found another open transaction holding it. ` +
+        `Nothing was changed; end that transaction sooner, or repeat the call.`,
       options,
     );
   }

@@ -16,6 +16,7 @@ const MESSAGES: Partial<Record<JobEventName, [Level, string]>> = {
   skipped: ["debug", "Job skipped"],
   "handed-back": ["log", "Job handed back"],
   requeued: ["log", "Job requeued"],
+  cancelled: ["log", "Job cancelled"],
 };
 
 /** Starts to log the events that somebody should know of. */

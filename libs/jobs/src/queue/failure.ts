@@ -12,7 +12,7 @@ import { SchemaOutdatedError, isOutcomeUnknown, isUnavailable } from "../store/s
 import { StaysUnknownError } from "./insert.js";
 
 /** What a call does, and so what its failure means. */
-export type Doing = "read" | "enqueue" | "requeue" | "migrate";
+export type Doing = "read" | "enqueue" | "requeue" | "cancel" | "migrate";
 
 /** What a caller gets to see of a failure below; `jobs` are those that the call meant to create. */
 export function callerError(
@@ -48,10 +48,11 @@ export function callerError(
 
 function outcomeOf(doing: Doing, unknown: boolean): string {
   if (doing === "enqueue") return "No job was created. ";
-  if (doing !== "requeue") return "";
+  if (doing !== "requeue" && doing !== "cancel") return "";
+  const done = doing === "requeue" ? "requeued" : "cancelled";
   return unknown
-    ? "Whether the job was requeued is not known: jobs.get(id) tells. "
-    : "The job was not requeued. ";
+    ? `Whether the job was ${done} is not known: jobs.get(id) tells. `
+    : `The job was not ${done}. `;
 }
 
 /** What the system says of the network names a host and a port, never a password; others may say anything. */

@@ -1,11 +1,15 @@
 import type { Definition, InputOf } from "../job/definition.js";
+import { JobLockedError } from "../job/errors.js";
 import { formatJobId, parseJobId } from "../job/job-id.js";
 import { OptionsCheck, readable } from "../job/options-check.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
 import type { Events } from "../observe/events.js";
+import { isCheckViolation, isLockTimeout } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
 import { type JobView, get } from "../store/reads/job.js";
 import type { Store } from "../store/store.js";
+import { ensurePartitions } from "../store/upkeep/chores.js";
+import { type CancelAnswer, JobMovesError, cancel } from "../store/transitions/cancel.js";
 import { type RequeueAnswer, requeue } from "../store/transitions/requeue.js";
 import { type Addressed, type Item, address, addressMany, byQueue, payloadText } from "./call.js";
 import { Coalescer } from "./coalescer.js";
@@ -27,7 +31,7 @@ export interface Enqueued {
 }
 
 /** What {@link JobQueue.in} offers inside a transaction. */
-export type TransactionalQueue = Pick<JobQueue, "enqueue" | "enqueueMany">;
+export type TransactionalQueue = Pick<JobQueue, "enqueue" | "enqueueMany" | "cancel">;
 
 /** Enqueues jobs, and what a caller may do with one by its id. */
 export class JobQueue {
@@ -93,6 +97,13 @@ export class JobQueue {
       },
       enqueueMany: async (definition, items, shared) =>
         await this.#within(tx, runner, await this.#checkedMany(definition, items, shared)),
+      cancel: async (id) => {
+        const { queueId, number } = parseJobId(id);
+        await this.#checked("cancel", () => this.store.needs(2, "cancel"));
+        const cancelled = await this.#changing(id, "cancel", () => cancel(runner, queueId, number));
+        afterCommit(tx, () => this.#tellCancelled(id, cancelled));
+        return cancelled.answer;
+      },
     };
   }
 
@@ -100,6 +111,25 @@ export class JobQueue {
   async get(id: string): Promise<JobView | null> {
     const { queueId, number } = parseJobId(id);
     return await this.#checked("read", () => get(this.store, queueId, number));
+  }
+
+  /**
+   * Cancels a job. One that waits is withdrawn: it will not start, its key is free, {@link requeue} brings it back.
+   * One that runs is asked to end: should this attempt fail, snooze, be handed back or lose its worker, the job is
+   * cancelled; when it succeeds or dies, it has. May be repeated.
+   *
+   * Inside a transaction (`jobs.in(tx).cancel(id)`) keep that short: until it ends, the job's settle waits for it.
+   * @returns 'cancelled', also when it was before; 'requested' for one that runs; 'not-cancellable' when it has ended.
+   * @throws BadJobIdError, JobLockedError, DatabaseUnavailableError, SchemaNotReadyError
+   */
+  async cancel(id: string): Promise<CancelAnswer> {
+    const { queueId, number } = parseJobId(id);
+    await this.#checked("cancel", () => this.store.needs(2, "cancel"));
+    const cancelled = await this.#changing(id, "cancel", () =>
+      withPartitions(this.store, () => cancel(this.store, queueId, number)),
+    );
+    this.#tellCancelled(id, cancelled);
+    return cancelled.answer;
   }
 
   /**
@@ -118,7 +148,7 @@ export class JobQueue {
     });
     const payload =
       replacement === undefined ? null : payloadText(id, replacement, this.payloadLimit);
-    const { answer, kind, queue } = await this.#checked("requeue", () =>
+    const { answer, kind, queue } = await this.#changing(id, "requeue", () =>
       requeue(this.store, queueId, number, payload),
     );
     if (answer === "queued") {
@@ -205,12 +235,44 @@ export class JobQueue {
     );
   }
 
+  #tellCancelled(
+    id: string,
+    { now, kind, queue }: { now: boolean; kind: string; queue: string },
+  ): void {
+    if (now && this.events.heard("cancelled"))
+      this.events.emit({ event: "cancelled", id, kind, queue });
+  }
+
+  /** For what changes one job by its id. */
+  async #changing<T>(id: string, doing: Doing, work: () => Promise<T>): Promise<T> {
+    return await this.#checked(doing, async () => {
+      try {
+        return await work();
+      } catch (error) {
+        if (isLockTimeout(error) || error instanceof JobMovesError)
+          throw new JobLockedError(id, { cause: error });
+        throw error;
+      }
+    });
+  }
+
   async #checked<T>(doing: Doing, work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
       throw callerError(error, this.store.schema, doing);
     }
+  }
+}
+
+/** Does it again when today's partition was missing: the chore that makes them ahead has not run for a week. */
+async function withPartitions<T>(store: Store, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isCheckViolation(error)) throw error;
+    await ensurePartitions(store);
+    return await work();
   }
 }
 

@@ -4,6 +4,7 @@ import type { Decision } from "../job/verdict.js";
 import { ConnectionLostError, type Session } from "../pg/session.js";
 import { isCheckViolation, isDataError } from "../pg/sqlstate.js";
 import { bury } from "../store/transitions/bury.js";
+import { cancelHeld } from "../store/transitions/cancel.js";
 import { handBack } from "../store/transitions/hand-back.js";
 import { retry } from "../store/transitions/retry.js";
 import { settled } from "../store/transitions/settled.js";
@@ -25,7 +26,8 @@ export type Settlement =
       error: unknown;
       reason: "exhausted" | "buried" | "bury-on" | "not-retryable" | "crashed";
     }
-  | { verb: "hand-back"; started: boolean; quarantine: boolean };
+  | { verb: "hand-back"; started: boolean; quarantine: boolean }
+  | { verb: "cancel" };
 
 type Verb = Settlement["verb"];
 
@@ -40,6 +42,9 @@ interface Pending {
   text: string | null;
 }
 
+/** What these would put back in its queue ends here when its cancel was requested. */
+const BACK: ReadonlySet<Verb> = new Set<Verb>(["retry", "snooze", "hand-back"]);
+
 /** The error report is parsed once more by PostgreSQL: those batches are kept small. */
 const MAX_BATCH: Record<Verb, number> = {
   succeed: 1_000,
@@ -48,6 +53,7 @@ const MAX_BATCH: Record<Verb, number> = {
   retry: 100,
   bury: 100,
   "hand-back": 1_000,
+  cancel: 500,
 };
 /** Of results and errors in one statement: a longer text than Node or PostgreSQL can hold would fail for ever. */
 const MAX_CHARACTERS = 4_000_000;
@@ -121,17 +127,26 @@ export class Settler {
     const rest = group.filter(
       (one) => !done.has(one.attempt.claim.id) || one.sent !== one.attempt.claim.attempt,
     );
+    const cancelled = BACK.has(settlement.verb) && (await this.#cancel(queueId, worker, rest));
     const uncertain = rest.filter((one) => one.uncertain && one.sent === one.attempt.claim.attempt);
     if (uncertain.length > 0) {
       for (const id of await settled(this.session, queueId, worker, uncertain.map(fenceOf)))
         done.add(id);
     }
     for (const one of group) {
-      if (done.has(one.attempt.claim.id)) this.listener.settled(one.attempt, one.settlement);
+      if (cancelled && cancelled.has(one)) this.listener.settled(one.attempt, { verb: "cancel" });
+      else if (done.has(one.attempt.claim.id)) this.listener.settled(one.attempt, one.settlement);
       else if (one.sent !== one.attempt.claim.attempt || one.attempt.claim.worker !== worker)
         this.#pending.push(one);
       else this.listener.lost(one.attempt);
     }
+  }
+
+  /** What would go back to its queue and was not found there to go: its cancel may have been requested. */
+  async #cancel(queueId: number, worker: number, rest: readonly Pending[]): Promise<Set<Pending>> {
+    if (rest.length === 0) return new Set();
+    const done = await this.#send("cancel", queueId, worker, rest);
+    return new Set(rest.filter((one) => done.has(one.attempt.claim.id)));
   }
 
   async #send(
@@ -189,6 +204,13 @@ export class Settler {
           queueId,
           worker,
           group.map((one) => ({ ...fenceOf(one), ...as(one, "hand-back") })),
+        );
+      case "cancel":
+        return await cancelHeld(
+          session,
+          queueId,
+          worker,
+          group.map((one) => ({ ...fenceOf(one), error: one.text })),
         );
     }
   }

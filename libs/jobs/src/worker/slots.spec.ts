@@ -70,6 +70,7 @@ function open() {
         runAt: "2026-01-01 00:00:00+00",
         payload: "{}",
         rescued: false,
+        cancelled: false,
         ...claim,
       },
       since,

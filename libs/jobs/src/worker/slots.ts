@@ -96,6 +96,10 @@ export class Slots implements SettleListener {
     this.#held.set(attempt, queue);
     this.#byId.set(attempt.id, attempt);
     queue.take(attempt);
+    if (claim.cancelled) {
+      queue.forgetWaiting(attempt);
+      return this.#end(attempt, { verb: "cancel" });
+    }
     if (claim.rescued) this.#tell("rescued", attempt, { reason: `crash ${claim.crashes}` });
     this.#setAside(queue, attempt);
   }
@@ -337,4 +341,5 @@ const EVENT_OF: Record<Settlement["verb"], JobEventName> = {
   retry: "retried",
   bury: "died",
   "hand-back": "handed-back",
+  cancel: "cancelled",
 };

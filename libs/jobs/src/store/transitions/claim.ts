@@ -41,6 +41,8 @@ export interface Claim {
   payload: string;
   /** Taken over from a worker whose lease ran out. */
   rescued: boolean;
+  /** Its cancel was requested before: it is not to be run. */
+  cancelled: boolean;
 }
 
 // The right to take over ends with the server's clock: a claim can lie in a network that is gone, and be the first
@@ -78,7 +80,7 @@ set lease_until = to_timestamp(extract(epoch from now())::float8 + $9::float8 / 
   crashes = j.crashes + (j.lease_until is not null)::integer
 where j.queue_id = $1::integer and j.id = any(array(select id from picked))
 returning j.id, j.lane, j.attempt, j.failures, j.crashes, j.attempts, j.timeout_ms, j.run_at, j.payload,
-  j.id = any(array(select id from picked where expired))`,
+  case when j.cancel_at is null then j.id = any(array(select id from picked where expired)) end`,
 );
 
 /** Takes due jobs, highest lane first; in the order of the lanes, then of time, then of id. */
@@ -122,6 +124,7 @@ export async function claim(runner: Runner, request: ClaimRequest): Promise<Clai
       runAt: runAt!,
       payload: payload!,
       rescued: rescued === "t",
+      cancelled: rescued === null,
     }),
   );
   return inOrder(claims, lanes);

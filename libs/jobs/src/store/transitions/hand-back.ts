@@ -18,7 +18,7 @@ with mine as (
     crashes = case when (${textField(1)})::boolean then 0 else j.crashes end,
     lane = case when (${textField(2)})::boolean then j.lane % 10000 + 20000
                 when (${textField(1)})::boolean then j.lane % 10000 else j.lane end
-  where ${fenced}
+  where ${fenced} and j.cancel_at is null
   returning j.id
 )
 select id from mine`,

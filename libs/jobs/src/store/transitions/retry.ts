@@ -15,7 +15,7 @@ with mine as (
   update ${jobs}.job j
   set lease_until = null, worker = null, crashes = 0, failures = j.failures + 1, lane = j.lane % 10000,
     run_at = to_timestamp(extract(epoch from now())::float8 + (${textField(1)})::float8 / 1000)
-  where ${fenced}
+  where ${fenced} and j.cancel_at is null
   returning j.id, j.claimed_at, j.attempt, j.queue_id, j.generation, ${field(2)} as error
 ), noted as (
   insert into ${jobs}.attempt_error (job_id, started_at, attempt, worker, queue_id, generation, error)

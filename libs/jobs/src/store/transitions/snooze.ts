@@ -13,7 +13,7 @@ with mine as (
   update ${jobs}.job j
   set lease_until = null, worker = null, crashes = 0, lane = j.lane % 10000,
     run_at = to_timestamp(extract(epoch from now())::float8 + (${textField(1)})::float8 / 1000)
-  where ${fenced}
+  where ${fenced} and j.cancel_at is null
   returning j.id
 )
 select id from mine`,
