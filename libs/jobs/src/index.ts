@@ -11,7 +11,7 @@ export type { HealthOptions, RunWorkerOptions } from "./run-worker.options.js";
 export { JobQueue, type Enqueued, type TransactionalQueue } from "./queue/job-queue.js";
 export type { Item } from "./queue/call.js";
 export type { TransactionLike } from "./queue/transaction.js";
-export { JobInspector } from "./queue/job-inspector.js";
+export { type JobPage, JobInspector } from "./queue/job-inspector.js";
 export { JobHandler } from "./handler/job-handler.decorator.js";
 export type { JobContext, JobLogger } from "./handler/job-context.js";
 export {
@@ -33,11 +33,14 @@ export type { ErrorReport } from "./job/error-report.js";
 export { JOB_STATES, type JobState } from "./job/state.js";
 export type { StandardSchemaV1 } from "./job/standard-schema.js";
 export { Events } from "./observe/events.js";
-export type { AttemptError, JobView } from "./store/reads/job.js";
-export type { KindCounts, QueueHealth } from "./store/reads/stats.js";
+export type { JobFilter, PageOptions } from "./job/job-filter.js";
+export type { AttemptError, JobSummary, JobView } from "./store/reads/job.js";
+export type { KindCounts, QueueCounts, QueueHealth } from "./store/reads/stats.js";
+export type { WorkerView } from "./store/reads/workers.js";
 export type { CancelAnswer } from "./store/transitions/cancel.js";
 export type { RequeueAnswer } from "./store/transitions/requeue.js";
 export {
+  BadCursorError,
   BadJobIdError,
   DatabaseUnavailableError,
   ERROR_CODES,

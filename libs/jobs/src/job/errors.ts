@@ -12,6 +12,7 @@ export const ERROR_CODES = Object.freeze({
   PAYLOAD_INVALID: "the payload does not fit the schema of its definition",
   PAYLOAD_CHECK_FAILED: "the schema of the definition threw, or gave no answer of its contract",
   JOB_ID_INVALID: "the text is not a job id",
+  CURSOR_INVALID: "the text is not the cursor of a list",
   SCHEMA_NOT_READY: "the database schema is missing or older than this version needs",
   DATABASE_UNAVAILABLE:
     "the database did not answer, or did not let us in; an enqueue created no job",
@@ -159,6 +160,20 @@ export class BadJobIdError extends JobsError {
     super(
       "JOB_ID_INVALID",
       `Expected a job id such as "7-1048577", found ${found}. Use the id that enqueue returned.`,
+    );
+  }
+}
+
+/** A text that is not the cursor of a list. */
+export class BadCursorError extends JobsError {
+  static {
+    named(this, "BadCursorError");
+  }
+
+  constructor(found: string) {
+    super(
+      "CURSOR_INVALID",
+      `Expected the "next" of an earlier page, found ${found}. Begin again without "after".`,
     );
   }
 }

@@ -1,19 +1,42 @@
+import { type JobFilter, type PageOptions, formatCursor, parseList } from "../job/job-filter.js";
 import { OptionsCheck, isName, readable } from "../job/options-check.js";
 import { parseJobId } from "../job/job-id.js";
 import { unknownQueue } from "../job/unknown-queue.js";
-import { type AttemptError, type JobView, attempts, get } from "../store/reads/job.js";
+import {
+  type AttemptError,
+  type JobSummary,
+  type JobView,
+  attempts,
+  get,
+} from "../store/reads/job.js";
+import { list } from "../store/reads/list.js";
 import {
   type KindCounts,
+  type QueueCounts,
   type QueueHealth,
   counts,
   health,
+  queueCounts,
   queueNames,
   unknownKinds,
 } from "../store/reads/stats.js";
+import { type WorkerView, workers } from "../store/reads/workers.js";
 import type { Store } from "../store/store.js";
 import { callerError } from "./failure.js";
 
 // The way to look: reads only, none of them on the hot path.
+
+/** A page of a list, newest jobs first. */
+export interface JobPage {
+  items: JobSummary[];
+  /** `after` of the next page; null when there is nothing older. */
+  next: string | null;
+  /**
+   * A page looks at no more than 20,000 jobs. When that ended it, this says how far back it looked (when the oldest of
+   * them was created), and `next` goes on from there; null otherwise.
+   */
+  searchedBackTo: string | null;
+}
 
 /** Looks at jobs, queues and counters. */
 export class JobInspector {
@@ -26,6 +49,20 @@ export class JobInspector {
     return await this.#read(() => get(this.store, queueId, number));
   }
 
+  /**
+   * Jobs that fit a filter, newest first. Pages go by id: a job that changes its state is neither shown twice nor
+   * missed. A `key` is found at once among unfinished jobs; any other filter looks at no more than 20,000 jobs a page
+   * ({@link JobPage.searchedBackTo}).
+   * @throws OptionsError, BadCursorError
+   */
+  async list(filter?: JobFilter, page?: PageOptions): Promise<JobPage> {
+    const { filter: parsed, limit, before } = parseList(filter, page);
+    const { before: next, ...found } = await this.#read(() =>
+      this.store.transaction(async (run) => await list({ run }, parsed, limit, before)),
+    );
+    return { ...found, next: next === null ? null : formatCursor(next) };
+  }
+
   /** Each failed attempt with its error, oldest first. @throws BadJobIdError */
   async attempts(id: string): Promise<AttemptError[]> {
     const { queueId, number } = parseJobId(id);
@@ -35,6 +72,16 @@ export class JobInspector {
   /** Jobs by queue, kind and state, from counters: the cost does not grow with the number of jobs. */
   async counts(): Promise<KindCounts[]> {
     return await this.#read(() => counts(this.store));
+  }
+
+  /** Every queue with its jobs by state, from the same counters. */
+  async queues(): Promise<QueueCounts[]> {
+    return await this.#read(() => queueCounts(this.store));
+  }
+
+  /** The workers of the last day: who lives, what they serve and how much they run. */
+  async workers(): Promise<WorkerView[]> {
+    return await this.#read(() => workers(this.store));
   }
 
   /**

@@ -22,6 +22,9 @@ export interface JobView {
   result: unknown;
 }
 
+/** A job in a list: without its payload and result, which may be long. */
+export type JobSummary = Omit<JobView, "payload" | "result">;
+
 /** One failed attempt, as a dead letter keeps it. */
 export interface AttemptError {
   attempt: number;
@@ -30,15 +33,19 @@ export interface AttemptError {
   error: { name: string; message: string; stack?: string; cause?: unknown };
 }
 
-const iso = (column: string) =>
+/** A time as an ISO string. */
+export const iso = (column: string) =>
   `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+
+/** The columns of a {@link JobSummary}, of the view as `s`. */
+export const SUMMARY = `s.id, s.kind, s.queue, s.state, s.priority, s.attempt, s.failures, s.attempts, ${iso("s.run_at")},
+  ${iso("s.created_at")}, ${iso("s.started_at")}, ${iso("s.finished_at")}, s.key, s.worker, s.last_error`;
 
 const getJob = new Statement(
   "get_job",
   (jobs) => `
-select id, kind, queue, state, priority, attempt, failures, attempts, ${iso("run_at")}, ${iso("created_at")},
-  ${iso("started_at")}, ${iso("finished_at")}, key, worker, last_error, payload, result
-from ${jobs}.job_status where queue_id = $1::integer and number = $2::bigint`,
+select ${SUMMARY}, s.payload, s.result
+from ${jobs}.job_status s where s.queue_id = $1::integer and s.number = $2::bigint`,
 );
 
 const getErrors = new Statement(
@@ -54,7 +61,8 @@ limit 1`,
 const json = (text: string | null | undefined): unknown =>
   text === null || text === undefined ? null : JSON.parse(text);
 
-function jobView(row: Row): JobView {
+/** Reads the columns of {@link SUMMARY}. */
+export function jobSummary(row: Row): JobSummary {
   const [
     id,
     kind,
@@ -71,8 +79,6 @@ function jobView(row: Row): JobView {
     key,
     worker,
     lastError,
-    payload,
-    result,
   ] = row;
   return {
     id: id!,
@@ -90,10 +96,14 @@ function jobView(row: Row): JobView {
     key: key ?? null,
     worker: worker ?? null,
     lastError: lastError ?? null,
-    payload: json(payload),
-    result: json(result),
   };
 }
+
+const jobView = (row: Row): JobView => ({
+  ...jobSummary(row),
+  payload: json(row[15]),
+  result: json(row[16]),
+});
 
 export async function get(runner: Runner, queueId: number, id: string): Promise<JobView | null> {
   const [row] = await runner.run(getJob, [queueId, id]);

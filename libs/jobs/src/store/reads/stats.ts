@@ -1,4 +1,5 @@
-import { type Runner, Statement } from "../../pg/statement.js";
+import { type Row, type Runner, Statement } from "../../pg/statement.js";
+import { iso } from "./job.js";
 
 /** Jobs of one queue and kind by state; finished ones as far back as they are kept. */
 export interface KindCounts {
@@ -9,6 +10,12 @@ export interface KindCounts {
   skipped: number;
   cancelled: number;
   dead: number;
+}
+
+/** Jobs of one queue by state, and the kinds it has ever had; finished ones as far back as they are kept. */
+export interface QueueCounts extends Omit<KindCounts, "kind"> {
+  kinds: string[];
+  createdAt: string;
 }
 
 /** How a queue is doing. */
@@ -25,13 +32,13 @@ export interface QueueHealth {
 }
 
 // From the counters, never by counting rows.
+const byState = [0, 1, 2, 3, 4]
+  .map((state) => `coalesce(sum(s.n) filter (where s.state = ${state}), 0)`)
+  .join(", ");
 const countKinds = new Statement(
   "counts",
   (jobs) => `
-select q.name, l.kind,
-  coalesce(sum(s.n) filter (where s.state = 0), 0), coalesce(sum(s.n) filter (where s.state = 1), 0),
-  coalesce(sum(s.n) filter (where s.state = 2), 0), coalesce(sum(s.n) filter (where s.state = 3), 0),
-  coalesce(sum(s.n) filter (where s.state = 4), 0)
+select q.name, l.kind, ${byState}
 from (
   select queue_id, lane, state, n from ${jobs}.stat
   union all
@@ -40,6 +47,21 @@ from (
 join ${jobs}.queue q on q.id = s.queue_id
 join ${jobs}.lane l on l.queue_id = s.queue_id and l.id = s.lane
 group by 1, 2 order by 1, 2`,
+);
+
+// A queue without a job has no counters, and is listed all the same.
+const countQueues = new Statement(
+  "count_queues",
+  (jobs) => `
+select q.name, ${byState}, array_to_json(array(
+    select distinct l.kind from ${jobs}.lane l where l.queue_id = q.id order by l.kind)), ${iso("q.created_at")}
+from ${jobs}.queue q
+left join (
+  select queue_id, state, n from ${jobs}.stat
+  union all
+  select queue_id, state, n from ${jobs}.stat_delta
+) s on s.queue_id = q.id
+group by q.id order by q.name`,
 );
 
 const healthOfQueues = new Statement(
@@ -94,16 +116,26 @@ where exists (select 1 from ${jobs}.job j where j.queue_id = l.queue_id and j.la
 order by 1, 2`,
 );
 
+const states = ([unfinished, succeeded, skipped, cancelled, dead]: Row) => ({
+  unfinished: Number(unfinished),
+  succeeded: Number(succeeded),
+  skipped: Number(skipped),
+  cancelled: Number(cancelled),
+  dead: Number(dead),
+});
+
 export async function counts(runner: Runner): Promise<KindCounts[]> {
   const rows = await runner.run(countKinds);
-  return rows.map(([queue, kind, unfinished, succeeded, skipped, cancelled, dead]) => ({
-    queue: queue!,
-    kind: kind!,
-    unfinished: Number(unfinished),
-    succeeded: Number(succeeded),
-    skipped: Number(skipped),
-    cancelled: Number(cancelled),
-    dead: Number(dead),
+  return rows.map((row) => ({ queue: row[0]!, kind: row[1]!, ...states(row.slice(2)) }));
+}
+
+export async function queueCounts(runner: Runner): Promise<QueueCounts[]> {
+  const rows = await runner.run(countQueues);
+  return rows.map((row) => ({
+    queue: row[0]!,
+    ...states(row.slice(1, 6)),
+    kinds: JSON.parse(row[6]!) as string[],
+    createdAt: row[7]!,
   }));
 }
 

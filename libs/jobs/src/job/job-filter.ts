@@ -1,0 +1,127 @@
+import { types } from "node:util";
+import { BadCursorError } from "./errors.js";
+import { OptionsCheck, describe } from "./options-check.js";
+import { JOB_STATES, type JobState } from "./state.js";
+
+/** Which jobs to list; all that is said must hold. */
+export interface JobFilter {
+  /** One state, or several. */
+  state?: JobState | readonly JobState[];
+  queue?: string;
+  kind?: string;
+  key?: string;
+  priority?: number;
+  /** Created at that time or later. */
+  createdSince?: Date;
+  /** Created before that time. */
+  createdBefore?: Date;
+  /** Finished (or died) at that time or later. */
+  finishedSince?: Date;
+  /** Finished (or died) before that time. */
+  finishedBefore?: Date;
+}
+
+/** Which page of a list. */
+export interface PageOptions {
+  /** At most so many jobs; 1..200, default 50. */
+  limit?: number;
+  /** The `next` of the page before. */
+  after?: string;
+}
+
+/** {@link JobFilter} after its check; null: not said. */
+export interface ParsedJobFilter {
+  readonly states: readonly JobState[];
+  readonly queue: string | null;
+  readonly kind: string | null;
+  readonly key: string | null;
+  readonly priority: number | null;
+  readonly createdSince: Date | null;
+  readonly createdBefore: Date | null;
+  readonly finishedSince: Date | null;
+  readonly finishedBefore: Date | null;
+}
+
+const TIMES = ["createdSince", "createdBefore", "finishedSince", "finishedBefore"] as const;
+const FILTERS = ["state", "queue", "kind", "key", "priority", ...TIMES];
+const MAX_LIMIT = 200;
+const DEFAULT_LIMIT = 50;
+const LAST_MS = Date.UTC(10_000, 0) - 1;
+const KEY = /^[^\0\p{Cs}]{1,512}$/u;
+
+/** Checks a filter and a page. @throws OptionsError with all problems, BadCursorError */
+export function parseList(
+  filter: unknown = {},
+  page: unknown = {},
+): { filter: ParsedJobFilter; limit: number; before: string | null } {
+  const check = new OptionsCheck("list");
+  const given = check.absentOr("filter", filter, FILTERS);
+  const { limit, after } = check.absentOr("page", page, ["limit", "after"]);
+  const [createdSince, createdBefore, finishedSince, finishedBefore] = TIMES.map((name) =>
+    time(check, `filter.${name}`, given[name]),
+  ) as [Date | null, Date | null, Date | null, Date | null];
+  const parsed = {
+    states: states(check, given.state),
+    queue: check.name("filter.queue", given.queue) ?? null,
+    kind: check.name("filter.kind", given.kind) ?? null,
+    key: key(check, given.key),
+    priority: check.integer("filter.priority", given.priority, -100, 100) ?? null,
+    createdSince,
+    createdBefore,
+    finishedSince,
+    finishedBefore,
+  };
+  const most = check.integer("page.limit", limit, 1, MAX_LIMIT) ?? DEFAULT_LIMIT;
+  check.done();
+  return { filter: parsed, limit: most, before: after === undefined ? null : parseCursor(after) };
+}
+
+function states(check: OptionsCheck, value: unknown): readonly JobState[] {
+  if (value === undefined) return JOB_STATES;
+  if (!Array.isArray(value)) {
+    const one = check.word("filter.state", value, JOB_STATES);
+    return one === undefined ? [] : [one];
+  }
+  if (value.length === 0 || value.length > JOB_STATES.length)
+    check.add(`filter.state: expected 1..${JOB_STATES.length} states, found ${value.length}`);
+  const some = value.slice(0, JOB_STATES.length).map((one: unknown, at) =>
+    // An absent one would pass as not said.
+    check.word(`filter.state[${at}]`, one ?? null, JOB_STATES),
+  );
+  return [...new Set(some.filter((one) => one !== undefined))];
+}
+
+function key(check: OptionsCheck, value: unknown): string | null {
+  if (value === undefined) return null;
+  if (typeof value === "string" && value.length <= 1024 && KEY.test(value)) return value;
+  const found = typeof value === "string" ? `${value.length} characters` : describe(value);
+  check.add(`filter.key: expected 1..512 well-formed characters without NUL, found ${found}`);
+  return null;
+}
+
+function time(check: OptionsCheck, at: string, value: unknown): Date | null {
+  if (value === undefined) return null;
+  const ms = types.isDate(value) ? value.getTime() : Number.NaN;
+  if (ms >= 0 && ms <= LAST_MS) return new Date(ms);
+  check.expected(at, "a valid Date in the years 1970..9999", value);
+  return null;
+}
+
+const CURSOR = /^[A-Za-z0-9_-]{2,32}$/;
+const NUMBER = /^j(0|[1-9]\d{0,18})$/;
+const MAX_BIGINT = "9223372036854775807";
+
+/** What leads to the jobs older than this one; opaque to users. */
+export const formatCursor = (number: string): string =>
+  Buffer.from(`j${number}`, "latin1").toString("base64url");
+
+/** Reads a cursor back. @throws BadCursorError unless it is exactly what {@link formatCursor} makes. */
+export function parseCursor(text: unknown): string {
+  if (typeof text === "string" && CURSOR.test(text)) {
+    const number = NUMBER.exec(Buffer.from(text, "base64url").toString("latin1"))?.[1];
+    const fits =
+      number !== undefined && (number.length < MAX_BIGINT.length || number <= MAX_BIGINT);
+    if (fits && formatCursor(number) === text) return number;
+  }
+  throw new BadCursorError(describe(text));
+}

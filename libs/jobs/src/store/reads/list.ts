@@ -1,0 +1,138 @@
+import type { ParsedJobFilter } from "../../job/job-filter.js";
+import { type Row, type Runner, Statement } from "../../pg/statement.js";
+import { type JobSummary, SUMMARY, iso, jobSummary } from "./job.js";
+
+/** A page looks at no more rows than this, however few of them fit. */
+export const LOOKED_AT_MOST = 20_000;
+
+// Newest first over the three tables, in the order of their indexes by id, so that it stops with the page. The row at
+// which the bound is reached comes as well, whether it fits or not: it says how far back was searched. A day of
+// finish is a partition: those outside are not read, and those inside are bounded like all others.
+// OFFSET 0 keeps each look-up by its key: as joins the planner may turn them round, and read a table whole.
+const listJobs = new Statement(
+  null,
+  (jobs) => `
+select found.fits, found.bound, found.id, ${iso("found.created_at")}, shown.*
+from (
+  select looked.id, looked.queue_id, looked.created_at, looked.fits, looked.place = $5::integer as bound
+  from (
+    select merged.id, merged.queue_id, merged.created_at, row_number() over (order by merged.id desc) as place,
+      merged.state = any($6::text[])
+        and ($7::text is null or merged.queue_id = (select q.id from ${jobs}.queue q where q.name = $7::text))
+        and ($8::text is null or merged.kind = $8::text)
+        and ($9::text is null or coalesce(merged.key = $9::text, false))
+        and ($10::smallint is null or exists (select from ${jobs}.lane l
+          where l.queue_id = merged.queue_id and l.id = merged.lane % 10000 and l.priority = $10::smallint))
+        and merged.created_at >= $11::timestamptz and merged.created_at < $12::timestamptz
+        and (merged.finished_at is null or merged.finished_at >= $13::timestamptz and merged.finished_at < $14::timestamptz)
+        as fits
+    from (
+      select u.id, u.queue_id, u.kind, u.lane, u.key, u.created_at, u.finished_at, u.state
+      from (
+        (select j.id, j.queue_id, j.kind, j.lane, j.key, j.created_at, null::timestamptz as finished_at,
+           case when j.lease_until >= now() then 'running' else 'queued' end as state
+         from ${jobs}.job j
+         where $1::boolean and $9::text is null and j.id < $4::bigint
+         order by j.id desc limit $5::integer)
+        union all
+        (select held.id, held.queue_id, held.kind, held.lane, held.key, held.created_at, null::timestamptz, held.state
+         from (select distinct l.queue_id, l.kind from ${jobs}.lane l) k
+         cross join lateral (
+           select j.id, j.queue_id, j.kind, j.lane, j.key, j.created_at,
+             case when j.lease_until >= now() then 'running' else 'queued' end as state
+           from ${jobs}.job j where j.queue_id = k.queue_id and j.kind = k.kind and j.key = $9::text offset 0) held
+         where $1::boolean and $9::text is not null and held.id < $4::bigint
+         order by held.id desc limit $5::integer)
+        union all
+        (select d.id, d.queue_id, d.kind, d.lane, d.key, d.created_at, d.finished_at,
+           case d.state when 1 then 'succeeded' when 2 then 'skipped' else 'cancelled' end
+         from ${jobs}.done d
+         where $2::boolean and d.id < $4::bigint
+           and d.finished_at >= $16::timestamptz and d.finished_at < $17::timestamptz
+         order by d.id desc limit $5::integer)
+        union all
+        (select d.id, d.queue_id, d.kind, d.lane, d.key, d.created_at, d.finished_at, 'dead'
+         from ${jobs}.dead d
+         where $3::boolean and d.id < $4::bigint
+         order by d.id desc limit $5::integer)
+      ) u
+      order by u.id desc limit $5::integer
+    ) merged
+  ) looked
+  where looked.fits or looked.place = $5::integer
+  order by looked.id desc
+  limit $15::integer
+) found
+left join lateral (
+  select ${SUMMARY}
+  from ${jobs}.job_status s where found.fits and s.queue_id = found.queue_id and s.number = found.id offset 0
+) shown on true
+order by found.id desc`,
+);
+
+// Before the tables are analysed the planner would read them whole, and sort.
+const byIndex = new Statement(
+  null,
+  () => `set local enable_seqscan = off; set local enable_sort = off`,
+);
+
+export interface ListedPage {
+  items: JobSummary[];
+  /** The id number that the next page begins below; null when there is nothing older. */
+  before: string | null;
+  /** When the oldest job that was looked at was created; null unless the bound ended the search. */
+  searchedBackTo: string | null;
+}
+
+const MAX_BIGINT = "9223372036854775807";
+
+/** A page of jobs, newest first; to be called inside a transaction. */
+export async function list(
+  runner: Runner,
+  filter: ParsedJobFilter,
+  limit: number,
+  before: string | null,
+): Promise<ListedPage> {
+  const { states } = filter;
+  const unfinished = filter.finishedSince === null && filter.finishedBefore === null;
+  await runner.run(byIndex);
+  const rows = await runner.run(listJobs, [
+    unfinished && (states.includes("queued") || states.includes("running")),
+    states.some((state) => ["succeeded", "skipped", "cancelled"].includes(state)),
+    states.includes("dead"),
+    before ?? MAX_BIGINT,
+    LOOKED_AT_MOST,
+    states,
+    filter.queue,
+    filter.kind,
+    filter.key,
+    filter.priority,
+    filter.createdSince?.toISOString() ?? "-infinity",
+    filter.createdBefore?.toISOString() ?? "infinity",
+    filter.finishedSince?.toISOString() ?? "-infinity",
+    filter.finishedBefore?.toISOString() ?? "infinity",
+    limit + 1,
+    daysFrom(filter.finishedSince, 0) ?? "-infinity",
+    daysFrom(filter.finishedBefore, 1) ?? "infinity",
+  ]);
+  return page(rows, limit);
+}
+
+const DAY_MS = 86_400_000;
+
+/** The beginning of a time's day, so many days on. */
+const daysFrom = (time: Date | null, days: number): string | undefined =>
+  time === null
+    ? undefined
+    : new Date((Math.floor(time.getTime() / DAY_MS) + days) * DAY_MS).toISOString();
+
+function page(rows: readonly Row[], limit: number): ListedPage {
+  const here = rows.slice(0, limit);
+  const items = here.filter(([fits]) => fits === "t").map((row) => jobSummary(row.slice(4)));
+  const [, bound, id, createdAt] = here.at(-1) ?? [];
+  // One more was asked for than the page holds: it tells whether there is anything older.
+  if (rows.length > limit) return { items, before: id!, searchedBackTo: null };
+  return bound === "t"
+    ? { items, before: id!, searchedBackTo: createdAt! }
+    : { items, before: null, searchedBackTo: null };
+}
