@@ -216,6 +216,13 @@ describe("an option that is wrong", () => {
     [/key/, { key: "" }],
     [/key/, { key: "a\0" }],
     [/key/, { key: "k".repeat(513) }],
+    [/window: expected a key/, { window: "1h" }],
+    [/onConflict: expected a key/, { onConflict: "keep" }],
+    [/window/, { key: "k", window: 0 }],
+    [/window/, { key: "k", window: "-1h" }],
+    [/window.*at most 10 years/, { key: "k", window: "11000d" }],
+    [/did you mean 'replace-time'/, { key: "k", onConflict: "replace-tim" }],
+    [/did you mean window/, { key: "k", windw: "1h" }],
     [/an object/, "now"],
   ])("is told as %s, through every door", async (message, options) => {
     const client = await bench.client();

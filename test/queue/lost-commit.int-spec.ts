@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(async () => await bench.close());
 beforeEach(async () => {
-  await bench.sql("truncate jobs.job, jobs.done, jobs.dead");
+  await bench.sql("truncate jobs.job, jobs.done, jobs.dead, jobs.dedup");
   const line = await bench.line();
   proxy = line.proxy;
   jobs = await bench.producer({ connection: { url: line.url }, notify: false });
@@ -67,6 +67,8 @@ describe("an enqueue whose commit got no answer", () => {
   it.each([
     ["without a key", undefined],
     ["with a key", { key: "k" }],
+    ["with a window", { key: "k", window: "1h" }],
+    ["with what replaces", { key: "k", onConflict: "replace" } as const],
   ])("resolves with the one job that was committed, %s", async (_, options) => {
     const { id, deduplicated } = await loseTheAnswer(() => jobs.enqueue("work", { n: 1 }, options));
     expect(await rows()).toEqual([expect.objectContaining({ id, state: "queued" })]);
@@ -88,8 +90,13 @@ describe("an enqueue whose commit got no answer", () => {
   it.each(["done", "dead"] as const)(
     "does not create a job again that has been run meanwhile and is %s",
     async (table) => {
-      for (const options of [undefined, { key: "k" }]) {
-        await bench.sql("truncate jobs.job, jobs.done, jobs.dead");
+      for (const options of [
+        undefined,
+        { key: "k" },
+        { key: "k", window: "1h" },
+        { key: "k", onConflict: "replace" } as const,
+      ]) {
+        await bench.sql("truncate jobs.job, jobs.done, jobs.dead, jobs.dedup");
         const finished = async () => await finish(table);
         const { id } = await loseTheAnswer(() => jobs.enqueue("work", {}, options), finished);
         const state = table === "done" ? "succeeded" : "dead";
@@ -97,6 +104,44 @@ describe("an enqueue whose commit got no answer", () => {
       }
     },
   );
+
+  it("knows by its window a job that has been run meanwhile and left no trace", async () => {
+    const options = { key: "k", window: "1h" };
+    const meanwhile = async () => await bench.sql("delete from jobs.job");
+    const sent = await loseTheAnswer(() => jobs.enqueue("work", {}, options), meanwhile);
+    expect(await rows()).toEqual([]);
+    expect(await jobs.enqueue("work", {}, options)).toEqual({ id: sent.id, deduplicated: true });
+  });
+
+  it("tells of a window and of a replacement as before, and creates nothing", async () => {
+    const options = { key: "k", window: "1h", onConflict: "replace" } as const;
+    const first = await jobs.enqueue("work", { n: 1 }, options);
+    const again = await loseTheAnswer(() => jobs.enqueue("work", { n: 2 }, options));
+    expect(again).toEqual({ id: first.id, deduplicated: true, replaced: true });
+    expect((await jobs.get(first.id))!.payload).toEqual({ n: 2 });
+    const finished = async () => await finish("done");
+    const late = await loseTheAnswer(() => jobs.enqueue("work", { n: 3 }, options), finished);
+    expect(late).toEqual({ id: first.id, deduplicated: true, replaced: false });
+    expect(await rows()).toHaveLength(1);
+  });
+
+  it("keeps a list with windows whole, over several queues and statements", async () => {
+    const items = Array.from({ length: 2_500 }, (_, n) => ({
+      payload: { n },
+      queue: n % 2 ? "a" : "b",
+      ...(n % 10 === 0 ? { key: `k${n}`, window: "1h" } : {}),
+    }));
+    const answers = await loseTheAnswer(
+      () => jobs.enqueueMany("work", items),
+      async () => await finish("done"),
+      "commit",
+    );
+    expect(new Set(answers.map(({ id }) => id))).toEqual(
+      new Set((await rows()).map(({ id }) => id)),
+    );
+    expect(answers.every(({ deduplicated }) => !deduplicated)).toBe(true);
+    expect(await rows()).toHaveLength(2_500);
+  });
 
   it("tells of a duplicate as before", async () => {
     const { id } = await jobs.enqueue("work", {}, { key: "k" });

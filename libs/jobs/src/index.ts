@@ -8,7 +8,7 @@ export {
 } from "./jobs.options.js";
 export { runWorker, type RunningWorker } from "./run-worker.js";
 export type { HealthOptions, RunWorkerOptions } from "./run-worker.options.js";
-export { JobQueue, type Enqueued, type TransactionalQueue } from "./queue/job-queue.js";
+export { JobQueue, type TransactionalQueue } from "./queue/job-queue.js";
 export type { Item } from "./queue/call.js";
 export type { TransactionLike } from "./queue/transaction.js";
 export { type JobPage, JobInspector } from "./queue/job-inspector.js";
@@ -26,7 +26,8 @@ export {
 } from "./job/definition.js";
 export { exponential, fixed, linear, steps, type Backoff } from "./job/backoff.js";
 export type { Duration } from "./job/duration.js";
-export type { EnqueueOptions } from "./job/enqueue-options.js";
+export type { EnqueueOptions, OnConflict } from "./job/enqueue-options.js";
+export type { Enqueued } from "./job/enqueued.js";
 export { bury, skip, snooze, Verdict } from "./job/verdict.js";
 export { JOB_EVENTS, type JobEvent, type JobEventName } from "./job/event.js";
 export type { ErrorReport } from "./job/error-report.js";

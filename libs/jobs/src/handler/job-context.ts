@@ -1,5 +1,6 @@
 import type { Definition, InputOf } from "../job/definition.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
+import type { Enqueued } from "../job/enqueued.js";
 
 /** A logger whose lines carry the job they are about. */
 export interface JobLogger {
@@ -35,5 +36,5 @@ export interface JobContext {
     definition: D,
     payload?: D extends string ? unknown : InputOf<D>,
     options?: EnqueueOptions,
-  ): Promise<{ id: string; deduplicated: boolean }>;
+  ): Promise<Enqueued>;
 }

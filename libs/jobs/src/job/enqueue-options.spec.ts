@@ -15,6 +15,7 @@ describe("parseEnqueueOptions", () => {
       delayMs: 0,
       at: null,
       key: null,
+      unique: null,
     };
     expect(parseEnqueueOptions(definition)).toEqual(open);
     expect(parseEnqueueOptions(definition, {})).toEqual(open);
@@ -31,8 +32,42 @@ describe("parseEnqueueOptions", () => {
       delayMs: 600_000,
       at: null,
       key: "k",
+      unique: null,
     });
     expect(parseEnqueueOptions(definition, { delay: 0 }).delayMs).toBe(0);
+  });
+
+  it("reads what a key asks for beyond the plain one", () => {
+    const unique = (options: EnqueueOptions) =>
+      parseEnqueueOptions(definition, { key: "k", ...options }).unique;
+    expect(unique({ onConflict: "keep" })).toBeNull();
+    expect(unique({ window: "1h" })).toEqual({ windowMs: 3_600_000, onConflict: "keep" });
+    expect(unique({ onConflict: "replace" })).toEqual({ windowMs: null, onConflict: "replace" });
+    expect(unique({ window: "3652.5d", onConflict: "replace-time" })).toEqual({
+      windowMs: 315_576_000_000,
+      onConflict: "replace-time",
+    });
+  });
+
+  it("tells what a window and onConflict need, and what was meant", () => {
+    const message = (options: object) => {
+      try {
+        parseEnqueueOptions(definition, options);
+        return "";
+      } catch (error) {
+        return (error as OptionsError).message;
+      }
+    };
+    expect(message({ window: "1h", onConflict: "replace" })).toBe(
+      'Invalid options of enqueue "a":\n' +
+        "  - window: expected a key beside it, found none\n" +
+        "  - onConflict: expected a key beside it, found none",
+    );
+    expect(message({ key: "k", onConflict: "replace-paylod" })).toMatch(
+      /onConflict: expected 'keep' or .* found "replace-paylod"; did you mean 'replace-payload'\?/,
+    );
+    expect(message({ key: "k", windows: 1 })).toMatch(/did you mean window\?/);
+    expect(message({ key: "k", onconflict: "keep" })).toMatch(/did you mean onConflict\?/);
   });
 
   it("copies the date", () => {
@@ -61,6 +96,15 @@ describe("parseEnqueueOptions", () => {
     { key: "\udc00" },
     { key: 5 },
     { window: "1h" },
+    { onConflict: "keep" },
+    { onConflict: "replace" },
+    { key: "k", window: 0 },
+    { key: "k", window: -1 },
+    { key: "k", window: "11y" },
+    { key: "k", window: 315_576_000_001 },
+    { key: "k", window: null },
+    { key: "k", onConflict: "overwrite" },
+    { key: "k", onConflict: null },
     { dely: "1h" },
     null,
     "1h",

@@ -19,7 +19,21 @@ export interface EnqueueOptions {
   timeout?: Duration;
   /** Unique per queue and kind while queued or running, 1..512 characters; absent: no dedupe. */
   key?: string;
+  /**
+   * How long the key is unique at least, from the call that creates the job, also when that has finished; with
+   * `key` only. Calls without a window look at queued and running jobs only.
+   */
+  window?: Duration;
+  /**
+   * What a call does with a queued job that holds its key, with `key` only: `'keep'` (the default) leaves it,
+   * `'replace-payload'` and `'replace-time'` change that alone, `'replace'` both, and `attempts` and `timeout`.
+   * A job that is running or has finished is never changed; queue, priority, attempt and failures never are.
+   */
+  onConflict?: OnConflict;
 }
+
+/** The values of {@link EnqueueOptions.onConflict}. */
+export type OnConflict = "keep" | "replace-payload" | "replace-time" | "replace";
 
 /** {@link EnqueueOptions} over those of the definition; null attempts and timeout: neither says. */
 export interface ParsedEnqueueOptions {
@@ -31,10 +45,15 @@ export interface ParsedEnqueueOptions {
   readonly delayMs: number;
   readonly at: Date | null;
   readonly key: string | null;
+  /** Null when the key is unique while its job is queued or running, and no more is asked for. */
+  readonly unique: { readonly windowMs: number | null; readonly onConflict: OnConflict } | null;
 }
 
 /** The names of {@link EnqueueOptions}. */
-export const ENQUEUE_KEYS = ["delay", "at", "priority", "queue", "attempts", "timeout", "key"];
+export const ENQUEUE_KEYS = "delay at priority queue attempts timeout key window onConflict".split(
+  " ",
+);
+const ON_CONFLICT = ["keep", "replace-payload", "replace-time", "replace"] as const;
 const KEY = /^[^\0\p{Cs}]{1,512}$/u;
 const LAST_MS = Date.UTC(10_000, 0) - 1;
 
@@ -45,7 +64,7 @@ export function parseEnqueueOptions(
 ): ParsedEnqueueOptions {
   const { queue, priority, attempts, timeoutMs } = definition;
   if (options === undefined) {
-    return { queue, priority, attempts, timeoutMs, delayMs: 0, at: null, key: null };
+    return { queue, priority, attempts, timeoutMs, delayMs: 0, at: null, key: null, unique: null };
   }
   const check = new OptionsCheck(`options of enqueue "${definition.kind}"`);
   const given = check.object("", options, ENQUEUE_KEYS) ? options : ({} as Record<string, unknown>);
@@ -60,9 +79,24 @@ export function parseEnqueueOptions(
     delayMs: check.duration("delay", given.delay, 0) ?? 0,
     at: parseAt(check, given.at),
     key: parseKey(check, given.key),
+    unique: parseUnique(check, given),
   };
   check.done();
   return parsed;
+}
+
+function parseUnique(
+  check: OptionsCheck,
+  { key, window, onConflict }: Record<string, unknown>,
+): ParsedEnqueueOptions["unique"] {
+  if (window === undefined && onConflict === undefined) return null;
+  if (key === undefined) {
+    if (window !== undefined) check.add("window: expected a key beside it, found none");
+    if (onConflict !== undefined) check.add("onConflict: expected a key beside it, found none");
+  }
+  const windowMs = check.duration("window", window) ?? null;
+  const word = check.word("onConflict", onConflict, ON_CONFLICT) ?? "keep";
+  return windowMs === null && word === "keep" ? null : { windowMs, onConflict: word };
 }
 
 function parseAt(check: OptionsCheck, value: unknown): Date | null {

@@ -7,11 +7,13 @@ import {
 } from "../job/errors.js";
 import { type Definition, resolve } from "../job/definition.js";
 import { jsonText } from "../job/json.js";
+import { formatJobId } from "../job/job-id.js";
 import { validate } from "../job/standard-schema.js";
 import { ENQUEUE_KEYS, type EnqueueOptions, parseEnqueueOptions } from "../job/enqueue-options.js";
+import type { Enqueued } from "../job/enqueued.js";
 import { OptionsCheck, readable } from "../job/options-check.js";
 import type { Store } from "../store/store.js";
-import type { NewJob } from "../store/transitions/enqueue.js";
+import type { Holder, NewJob } from "../store/transitions/enqueue.js";
 
 /** A checked job and where it goes; it has no id yet. */
 export interface Addressed {
@@ -35,9 +37,10 @@ export async function address(
   options: EnqueueOptions | undefined,
 ): Promise<Addressed> {
   const { kind, schema, parsed } = readable("call of enqueue", () => read(definition, options));
-  const { queue, priority, attempts, timeoutMs, delayMs, at, key } = parsed;
+  const { queue, priority, attempts, timeoutMs, delayMs, at, key, unique } = parsed;
   if (schema !== null) await validate(schema, payload, kind);
   const text = payloadText(kind, payload, payloadLimit);
+  if (unique) await store.needs(2, unique.windowMs === null ? "onConflict" : "windows of keys");
   const lane = store.knownLane(queue, kind, priority) ?? (await store.lane(queue, kind, priority));
   return {
     queueId: lane.queueId,
@@ -51,6 +54,7 @@ export async function address(
       attempts,
       timeoutMs,
       key,
+      unique,
       payload: text,
     },
   };
@@ -171,4 +175,10 @@ export function byQueue(all: readonly Addressed[]): { queueId: number; places: n
     else places.set(queueId, [place]);
   });
   return [...places].sort(([a], [b]) => a - b).map(([queueId, of]) => ({ queueId, places: of }));
+}
+
+/** What a caller is told of a job and of who has its key. */
+export function answerFor({ queueId, job }: Addressed, { id, replaced }: Holder): Enqueued {
+  const answer = { id: formatJobId(queueId, id), deduplicated: id !== job.id };
+  return replaced === undefined || !answer.deduplicated ? answer : { ...answer, replaced };
 }

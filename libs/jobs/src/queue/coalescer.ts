@@ -1,6 +1,6 @@
 import { isDataError, isLockTimeout, isTransient } from "../pg/sqlstate.js";
 import type { Store } from "../store/store.js";
-import type { NewJob } from "../store/transitions/enqueue.js";
+import type { Holder, NewJob } from "../store/transitions/enqueue.js";
 import { callerError } from "./failure.js";
 import { insertAll } from "./insert.js";
 
@@ -9,7 +9,7 @@ import { insertAll } from "./insert.js";
 
 interface Waiting {
   jobs: readonly NewJob[];
-  resolve: (ids: string[]) => void;
+  resolve: (holders: readonly Holder[]) => void;
   reject: (error: unknown) => void;
 }
 
@@ -26,8 +26,8 @@ export class Coalescer {
     private readonly queueId: number,
   ) {}
 
-  /** Inserts the jobs of one call; resolves after the commit with the ids that hold their keys, in order. */
-  add(jobs: readonly NewJob[]): Promise<string[]> {
+  /** Inserts the jobs of one call; resolves after the commit with the holders of their keys, in order. */
+  add(jobs: readonly NewJob[]): Promise<readonly Holder[]> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ jobs, resolve, reject });
       // The next turn of the loop: callers that were just answered ask again before it.
@@ -60,8 +60,8 @@ export class Coalescer {
     const jobs = batch.length === 1 ? batch[0]!.jobs : batch.flatMap((call) => call.jobs);
     try {
       await this.store.number(jobs);
-      const [ids] = await insertAll(this.store, [{ queueId: this.queueId, jobs }]);
-      answer(batch, ids!);
+      const [holders] = await insertAll(this.store, [{ queueId: this.queueId, jobs }]);
+      answer(batch, holders!);
     } catch (error) {
       if (isTransient(error) && retries > 0) await this.#send(batch, retries - 1);
       else if (batch.length > 1 && (isDataError(error) || isLockTimeout(error))) {
@@ -85,8 +85,8 @@ export class Coalescer {
   }
 }
 
-function answer(batch: readonly Waiting[], ids: string[]): void {
-  if (batch.length === 1) return batch[0]!.resolve(ids);
+function answer(batch: readonly Waiting[], holders: readonly Holder[]): void {
+  if (batch.length === 1) return batch[0]!.resolve(holders);
   let from = 0;
-  for (const { jobs, resolve } of batch) resolve(ids.slice(from, (from += jobs.length)));
+  for (const { jobs, resolve } of batch) resolve(holders.slice(from, (from += jobs.length)));
 }

@@ -1,11 +1,19 @@
 import type { Definition } from "../job/definition.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
+import type { Enqueued } from "../job/enqueued.js";
 import { LeaseLostError } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
 import { type Store, isOutcomeUnknown } from "../store/store.js";
 import { type ParentAttempt, enqueueFenced } from "../store/transitions/enqueue-fenced.js";
-import { IdTakenError, MAX_ROUNDS, existing, findHolder } from "../store/transitions/enqueue.js";
-import { type Addressed, address } from "./call.js";
+import { enqueueUniqueFenced } from "../store/transitions/enqueue-unique.js";
+import {
+  type Holder,
+  IdTakenError,
+  MAX_ROUNDS,
+  existing,
+  findHolder,
+} from "../store/transitions/enqueue.js";
+import { type Addressed, address, answerFor } from "./call.js";
 import { callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
 import { again } from "./insert.js";
@@ -22,7 +30,7 @@ export async function enqueueFor(
   payload: unknown,
   options: EnqueueOptions | undefined,
   onLost: () => void,
-): Promise<{ id: string; deduplicated: boolean }> {
+): Promise<Enqueued> {
   const meant: Addressed[] = [];
   try {
     const one = await address(store, payloadLimit, definition, payload, options);
@@ -37,13 +45,15 @@ export async function enqueueFor(
         onLost();
         throw new LeaseLostError(formatJobId(parent.queueId, parent.id), parent.attempt);
       }
-      if (answer === "inserted") {
-        if (job.at === null) hints.hintIn(queueId, job.kind, job.delayMs);
-        return { id: formatJobId(queueId, job.id), deduplicated: false };
+      if (answer !== "refused") {
+        const told = answerFor(one, answer);
+        if (job.at === null && (!told.deduplicated || told.replaced))
+          hints.hintIn(queueId, job.kind, job.delayMs);
+        return told;
       }
       if (job.key === null || round === MAX_ROUNDS) throw new IdTakenError(job.id);
       const holder = await findHolder(store, queueId, job.kind, job.key);
-      if (holder !== undefined) return { id: formatJobId(queueId, holder), deduplicated: true };
+      if (holder !== undefined) return answerFor(one, { id: holder });
     }
   } catch (error) {
     throw callerError(error, store.schema, "enqueue", meant);
@@ -51,15 +61,23 @@ export async function enqueueFor(
 }
 
 /** Once, whatever happens to the connection. */
-async function insertOnce(store: Store, parent: ParentAttempt, { queueId, job }: Addressed) {
-  const insert = async () => await enqueueFenced(store, parent, queueId, job);
+async function insertOnce(
+  store: Store,
+  parent: ParentAttempt,
+  { queueId, job }: Addressed,
+): Promise<Holder | "refused" | "lost"> {
+  const insert = async () => {
+    if (job.unique) return await enqueueUniqueFenced(store, parent, queueId, job);
+    const answer = await enqueueFenced(store, parent, queueId, job);
+    return answer === "inserted" ? job : answer;
+  };
   try {
     return await insert();
   } catch (error) {
     if (!isOutcomeUnknown(error)) throw error;
     return await again(store, error, async () => {
       const there = await existing(store, queueId, [job.id]);
-      return there.size > 0 ? "inserted" : await insert();
+      return there.size > 0 ? job : await insert();
     });
   }
 }

@@ -1,12 +1,13 @@
 import type { Store } from "../store/store.js";
+import { type Holder, byKey } from "../store/transitions/enqueue.js";
 import { type Addressed, byQueue } from "./call.js";
 import { callerError } from "./failure.js";
 import { insertAll } from "./insert.js";
 
 const ROWS_PER_STATEMENT = 2_000;
 
-/** Many jobs, or jobs of several queues, all or none; answers in order the ids that hold their keys. */
-export async function insertTogether(store: Store, all: readonly Addressed[]): Promise<string[]> {
+/** Many jobs, or jobs of several queues, all or none; answers in order who holds their keys. */
+export async function insertTogether(store: Store, all: readonly Addressed[]): Promise<Holder[]> {
   const places = inParts(all);
   const parts = places.map((part) => ({
     queueId: all[part[0]!]!.queueId,
@@ -15,9 +16,11 @@ export async function insertTogether(store: Store, all: readonly Addressed[]): P
   try {
     await store.number(all.map((one) => one.job));
     const holders = await insertAll(store, parts);
-    const ids: string[] = Array.from({ length: all.length });
-    places.forEach((part, p) => part.forEach((place, index) => (ids[place] = holders[p]![index]!)));
-    return ids;
+    const found: Holder[] = Array.from({ length: all.length });
+    places.forEach((part, p) =>
+      part.forEach((place, index) => (found[place] = holders[p]![index]!)),
+    );
+    return found;
   } catch (error) {
     throw callerError(error, store.schema, "enqueue", all);
   }
@@ -28,16 +31,11 @@ export async function insertTogether(store: Store, all: readonly Addressed[]): P
  * only within each: two calls with the same keys must not wait for one another.
  */
 function inParts(all: readonly Addressed[]): number[][] {
-  const byKey = (a: number, b: number) => {
-    const [one, other] = [all[a]!.job, all[b]!.job];
-    return compare(one.kind, other.kind) || compare(one.key ?? "", other.key ?? "") || a - b;
-  };
+  const inOrder = (a: number, b: number) => byKey(all[a]!.job, all[b]!.job) || a - b;
   return byQueue(all).flatMap(({ places: unsorted }) => {
-    const places = all.some(({ job }) => job.key !== null) ? unsorted.toSorted(byKey) : unsorted;
+    const places = all.some(({ job }) => job.key !== null) ? unsorted.toSorted(inOrder) : unsorted;
     return Array.from({ length: Math.ceil(places.length / ROWS_PER_STATEMENT) }, (_, part) =>
       places.slice(part * ROWS_PER_STATEMENT, (part + 1) * ROWS_PER_STATEMENT),
     );
   });
 }
-
-const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);

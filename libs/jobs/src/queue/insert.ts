@@ -4,12 +4,14 @@ import { isTransient } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
 import { type Store, isOutcomeUnknown, isUnavailable } from "../store/store.js";
 import {
+  type Holder,
   type NewJob,
   enqueue,
   enqueueAgain,
   enqueueKeyed,
   existing,
 } from "../store/transitions/enqueue.js";
+import { enqueueUnique } from "../store/transitions/enqueue-unique.js";
 
 /** Jobs of one queue that go into one statement. */
 export interface Part {
@@ -23,13 +25,28 @@ export class StaysUnknownError extends Error {}
 /** For how long an unknown outcome is looked up before the caller is told. */
 const PATIENCE_MS = 10_000;
 
-const isKeyless = (job: NewJob): boolean => job.key === null;
+/** How jobs are inserted that go together: each way is as dear as the keys need. */
+export type Way = "keyless" | "keyed" | "unique";
 
-/** Inserts jobs of one queue, all or none; answers in order the ids that now hold their keys. */
-export async function insertJobs(runner: Runner, { queueId, jobs }: Part): Promise<string[]> {
-  if (!jobs.every(isKeyless)) return await enqueueKeyed(runner, queueId, jobs);
+export function wayOf(jobs: readonly NewJob[]): Way {
+  let way: Way = "keyless";
+  for (const { key, unique } of jobs) {
+    if (unique) return "unique";
+    if (key !== null) way = "keyed";
+  }
+  return way;
+}
+
+/** Inserts jobs of one queue, all or none; answers in order who holds their keys now. */
+export async function insertJobs(
+  runner: Runner,
+  { queueId, jobs }: Part,
+): Promise<readonly Holder[]> {
+  const way = wayOf(jobs);
+  if (way === "unique") return await enqueueUnique(runner, queueId, jobs);
+  if (way === "keyed") return await enqueueKeyed(runner, queueId, jobs);
   await enqueue(runner, queueId, jobs);
-  return jobs.map((job) => job.id);
+  return jobs;
 }
 
 /**
@@ -37,11 +54,14 @@ export async function insertJobs(runner: Runner, { queueId, jobs }: Part): Promi
  * commit the same jobs are sent again, and those that are there already stay as they are.
  * @throws StaysUnknownError when the commit was lost and the database stays away.
  */
-export async function insertAll(store: Store, parts: readonly Part[]): Promise<string[][]> {
+export async function insertAll(
+  store: Store,
+  parts: readonly Part[],
+): Promise<(readonly Holder[])[]> {
   try {
     const [only] = parts;
-    // Without keys one statement does it. With keys several may be needed: a call is all or nothing.
-    if (parts.length === 1 && (only!.jobs.length === 1 || only!.jobs.every(isKeyless)))
+    // Mostly one statement does it. With plain keys several may be needed: a call is all or nothing.
+    if (parts.length === 1 && (only!.jobs.length === 1 || wayOf(only!.jobs) !== "keyed"))
       return [await store.guard(() => insertJobs(store.session, only!))];
     return await store.transaction((run) => inTurn(parts, (part) => insertJobs({ run }, part)));
   } catch (error) {
@@ -86,10 +106,12 @@ async function haveEnded(store: Store, backends: Set<number>): Promise<boolean> 
 
 class CommittedBefore extends Error {}
 
-async function insertOnce(store: Store, parts: readonly Part[]): Promise<string[][]> {
+async function insertOnce(store: Store, parts: readonly Part[]): Promise<(readonly Holder[])[]> {
   try {
     return await store.transaction((run) =>
       inTurn(parts, async (part) => {
+        // It knows its own jobs again by their ids, and looks before it writes.
+        if (wayOf(part.jobs) === "unique") return await insertMissing({ run }, part);
         const before = await enqueueAgain({ run }, part.queueId, part.jobs);
         if (before.size > 0) throw new CommittedBefore();
         return await insertMissing({ run }, part);
@@ -102,7 +124,7 @@ async function insertOnce(store: Store, parts: readonly Part[]): Promise<string[
 }
 
 /** A call that had been deduplicated left no row behind; it is simply made again. */
-async function insertMissing(runner: Runner, { queueId, jobs }: Part): Promise<string[]> {
+async function insertMissing(runner: Runner, { queueId, jobs }: Part): Promise<readonly Holder[]> {
   const there = await existing(
     runner,
     queueId,
@@ -111,7 +133,7 @@ async function insertMissing(runner: Runner, { queueId, jobs }: Part): Promise<s
   const missing = jobs.filter((job) => !there.has(job.id));
   const holders = missing.length > 0 ? await insertJobs(runner, { queueId, jobs: missing }) : [];
   const holderOf = new Map(missing.map((job, index) => [job.id, holders[index]!]));
-  return jobs.map((job) => holderOf.get(job.id) ?? job.id);
+  return jobs.map((job) => holderOf.get(job.id) ?? job);
 }
 
 async function inTurn<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {

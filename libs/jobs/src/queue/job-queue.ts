@@ -1,8 +1,9 @@
 import type { Definition, InputOf } from "../job/definition.js";
 import { JobLockedError } from "../job/errors.js";
-import { formatJobId, parseJobId } from "../job/job-id.js";
+import { parseJobId } from "../job/job-id.js";
 import { OptionsCheck, readable } from "../job/options-check.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
+import type { Enqueued } from "../job/enqueued.js";
 import type { Events } from "../observe/events.js";
 import { isCheckViolation, isLockTimeout } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
@@ -10,25 +11,27 @@ import { type JobView, get } from "../store/reads/job.js";
 import type { Store } from "../store/store.js";
 import { ensurePartitions } from "../store/upkeep/chores.js";
 import { type CancelAnswer, JobMovesError, cancel } from "../store/transitions/cancel.js";
+import type { Holder, NewJob } from "../store/transitions/enqueue.js";
 import { type RequeueAnswer, requeue } from "../store/transitions/requeue.js";
-import { type Addressed, type Item, address, addressMany, byQueue, payloadText } from "./call.js";
+import {
+  type Addressed,
+  type Item,
+  address,
+  addressMany,
+  answerFor,
+  byQueue,
+  payloadText,
+} from "./call.js";
 import { Coalescer } from "./coalescer.js";
 import { type Doing, callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
-import { insertJobs } from "./insert.js";
+import { firstOfEachKey } from "./first-of-key.js";
+import { insertJobs, wayOf } from "./insert.js";
 import { insertTogether } from "./insert-together.js";
 import { type TransactionLike, afterCommit, onTransaction } from "./transaction.js";
 
 // The way in. It checks a call, chooses the job's id and lane, and hands it to the coalescer, or to the
 // caller's transaction. It never runs a handler and never decides what the database decides.
-
-/** The answer to an enqueued job. */
-export interface Enqueued {
-  /** The job's id; with `deduplicated`, that of the job that holds the key. */
-  id: string;
-  /** An unfinished job of this kind had the same key: nothing was created. */
-  deduplicated: boolean;
-}
 
 /** What {@link JobQueue.in} offers inside a transaction. */
 export type TransactionalQueue = Pick<JobQueue, "enqueue" | "enqueueMany" | "cancel">;
@@ -60,7 +63,7 @@ export class JobQueue {
       address(this.store, this.payloadLimit, definition, payload, options),
     );
     const { queueId, job } = addressed;
-    const [holder] = await this.#coalescer(queueId, job.key !== null).add([job]);
+    const [holder] = await this.#coalescer(queueId, [job]).add([job]);
     return this.#tell([addressed], [holder!])[0]!;
   }
 
@@ -73,12 +76,13 @@ export class JobQueue {
     const all = await this.#checkedMany(definition, items, shared);
     if (all.length === 0) return [];
     const [{ queueId }] = all as [Addressed];
-    const small = all.length <= 2_000 && all.every((one) => one.queueId === queueId);
-    const keyed = all.some((one) => one.job.key !== null);
+    const { sent, answers } = firstOfEachKey(all);
+    const small = sent.length <= 2_000 && sent.every((one) => one.queueId === queueId);
+    const jobs = sent.map((one) => one.job);
     const holders = small
-      ? await this.#coalescer(queueId, keyed).add(all.map((one) => one.job))
-      : await insertTogether(this.store, all);
-    return this.#tell(all, holders);
+      ? await this.#coalescer(queueId, jobs).add(jobs)
+      : await insertTogether(this.store, sent);
+    return this.#tell(all, answers(holders));
   }
 
   /**
@@ -172,8 +176,9 @@ export class JobQueue {
     this.hints.close();
   }
 
-  #coalescer(queueId: number, keyed: boolean): Coalescer {
-    const name = `${queueId} ${keyed}`;
+  /** Calls go together with those of the same way only: a plain one does not wait for dearer ones. */
+  #coalescer(queueId: number, jobs: readonly NewJob[]): Coalescer {
+    const name = `${queueId} ${wayOf(jobs)}`;
     let coalescer = this.#coalescers.get(name);
     if (!coalescer) this.#coalescers.set(name, (coalescer = new Coalescer(this.store, queueId)));
     return coalescer;
@@ -184,15 +189,17 @@ export class JobQueue {
     runner: Runner,
     all: readonly Addressed[],
   ): Promise<Enqueued[]> {
-    await this.#checked("enqueue", () => this.store.number(all.map((one) => one.job)));
-    const holders: string[] = Array.from({ length: all.length });
-    for (const { queueId, places } of byQueue(all)) {
-      const found = await insertJobs(runner, {
+    const { sent, answers } = firstOfEachKey(all);
+    await this.#checked("enqueue", () => this.store.number(sent.map((one) => one.job)));
+    const found: Holder[] = Array.from({ length: sent.length });
+    for (const { queueId, places } of byQueue(sent)) {
+      const ofQueue = await insertJobs(runner, {
         queueId,
-        jobs: places.map((place) => all[place]!.job),
+        jobs: places.map((place) => sent[place]!.job),
       });
-      places.forEach((place, index) => (holders[place] = found[index]!));
+      places.forEach((place, index) => (found[place] = ofQueue[index]!));
     }
+    const holders = answers(found);
     if (!afterCommit(tx, () => this.#tell(all, holders))) {
       for (const { queueId, job } of all)
         if (dueIn(job) <= 0) this.hints.hintAfterCommit(queueId, job.kind);
@@ -201,17 +208,17 @@ export class JobQueue {
   }
 
   /** They are committed: tells workers and observers, and answers the caller. */
-  #tell(all: readonly Addressed[], holders: readonly string[]): Enqueued[] {
+  #tell(all: readonly Addressed[], holders: readonly Holder[]): Enqueued[] {
     const heard = this.events.heard("enqueued");
     const soonest = new Map<Addressed["queueId"], { kind: string; ms: number }>();
     const answers = all.map((one, index) => {
       const answer = answerFor(one, holders[index]!);
-      if (answer.deduplicated) return answer;
+      if (answer.deduplicated && !answer.replaced) return answer;
       const { queueId, queue, job } = one;
       const ms = dueIn(job);
       if (ms < (soonest.get(queueId)?.ms ?? Number.POSITIVE_INFINITY))
         soonest.set(queueId, { kind: job.kind, ms });
-      if (heard)
+      if (heard && !answer.deduplicated)
         this.events.emit({
           event: "enqueued",
           id: answer.id,
@@ -282,7 +289,3 @@ const MAX_PATIENCE_MS = 2_147_483_647;
 /** Ms until a job is due, as far as this process's clock can tell. */
 const dueIn = ({ at, delayMs }: Addressed["job"]): number =>
   at === null ? delayMs : at.getTime() - Date.now();
-
-function answerFor({ queueId, job }: Addressed, holder: string): Enqueued {
-  return { id: formatJobId(queueId, holder), deduplicated: holder !== job.id };
-}

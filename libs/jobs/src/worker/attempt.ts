@@ -1,5 +1,6 @@
 import type { Definition } from "../job/definition.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
+import type { Enqueued } from "../job/enqueued.js";
 import { JobTimeoutError } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
 import { type Result, isVerdict } from "../job/verdict.js";
@@ -16,7 +17,7 @@ export interface AttemptPorts {
     definition: Definition | string,
     payload: unknown,
     options: EnqueueOptions | undefined,
-  ): Promise<{ id: string; deduplicated: boolean }>;
+  ): Promise<Enqueued>;
 }
 
 /** waiting for a slot → running → ended (its settle is under way) → over */
@@ -86,7 +87,7 @@ export class Attempt implements JobContext {
     definition: Definition | string,
     payload?: unknown,
     options?: EnqueueOptions,
-  ): Promise<{ id: string; deduplicated: boolean }> {
+  ): Promise<Enqueued> {
     return await this.ports.enqueue(this, definition, payload, options);
   }
 

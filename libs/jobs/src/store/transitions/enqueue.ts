@@ -1,4 +1,20 @@
+import type { OnConflict } from "../../job/enqueue-options.js";
 import { type Runner, Statement } from "../../pg/statement.js";
+
+/** What a key asks for beyond being unique while its job is unfinished. */
+export interface Unique {
+  /** For how long it is unique at least, from now; null: no longer than its job is unfinished. */
+  windowMs: number | null;
+  /** What to do with a queued job that holds the key. */
+  onConflict: OnConflict;
+}
+
+/** The job that has the key after the call, or that was made without one. */
+export interface Holder {
+  readonly id: string;
+  /** Of a call that wanted to replace and met a job: whether it did. */
+  readonly replaced?: boolean;
+}
 
 /** A job as it goes into the table; null is what neither call nor definition said. */
 export interface NewJob {
@@ -11,6 +27,8 @@ export interface NewJob {
   attempts: number | null;
   timeoutMs: number | null;
   key: string | null;
+  /** Absent or null is a plain key, or none. */
+  unique?: Unique | null;
   /** JSON text. */
   payload: string;
 }
@@ -62,7 +80,8 @@ union all select id::text from ${jobs}.done where id = any($2::bigint[]) and que
 union all select id::text from ${jobs}.dead where id = any($2::bigint[]) and queue_id = $1::integer`,
 );
 
-function asRecords(batch: readonly NewJob[]): string {
+/** The batch as the record sets of our statements read it. */
+export function asRecords(batch: readonly NewJob[]): string {
   // By hand: the payload is JSON text already and would be parsed and written again.
   let text = "";
   for (const job of batch) {
@@ -71,6 +90,10 @@ function asRecords(batch: readonly NewJob[]): string {
     if (job.attempts !== null) text += `,"attempts":${job.attempts}`;
     if (job.timeoutMs !== null) text += `,"timeout":${job.timeoutMs}`;
     if (job.key !== null) text += `,"key":${JSON.stringify(job.key)}`;
+    if (job.unique) {
+      text += `,"conflict":"${job.unique.onConflict}"`;
+      if (job.unique.windowMs !== null) text += `,"window_ms":${job.unique.windowMs}`;
+    }
     text += "}";
   }
   return `${text}]`;
@@ -97,24 +120,19 @@ export class IdTakenError extends Error {
 export const MAX_ROUNDS = 50;
 
 /**
- * Inserts jobs of one queue, some or all with keys; answers for each, in order, the id that holds its key.
+ * Inserts jobs of one queue, some or all with keys; answers for each, in order, who holds its key.
  * The batch goes in the order of its keys, so that two of them cannot wait for one another.
  */
 export async function enqueueKeyed(
   runner: Runner,
   queueId: number,
   batch: readonly NewJob[],
-): Promise<string[]> {
-  const ids: string[] = Array.from({ length: batch.length });
+): Promise<Holder[]> {
+  const found: Holder[] = Array.from({ length: batch.length });
   let rounds = 0;
   let open = batch.map((job, index) => ({ job, index }));
   while (open.length > 0) {
-    open.sort(
-      (a, b) =>
-        compare(a.job.kind, b.job.kind) ||
-        compare(a.job.key ?? "", b.job.key ?? "") ||
-        a.index - b.index,
-    );
+    open.sort((a, b) => byKey(a.job, b.job) || a.index - b.index);
     const inserted = new Set(
       (await runner.run(insertUnlessThere, [queueId, asRecords(open.map((one) => one.job))])).map(
         ([id]) => id,
@@ -122,7 +140,7 @@ export async function enqueueKeyed(
     );
     const refused = open.filter(({ job, index }) => {
       if (!inserted.has(job.id)) return true;
-      ids[index] = job.id;
+      found[index] = job;
       return false;
     });
     const holders = await holdersOf(
@@ -134,14 +152,14 @@ export async function enqueueKeyed(
     open = refused.filter(({ job, index }) => {
       const holder = holders.get(`${job.kind}\n${job.key}`);
       if (holder === undefined) return true;
-      ids[index] = holder;
+      found[index] = { id: holder };
       return false;
     });
     // Nobody holds the key, and it was refused all the same: its id is taken (a sequence that went back).
     if (open.some(({ job }) => job.key === null) || (open.length > 0 && ++rounds === MAX_ROUNDS))
       throw new IdTakenError(open[0]!.job.id);
   }
-  return ids;
+  return found;
 }
 
 async function holdersOf(
@@ -196,6 +214,10 @@ export async function existing(
 }
 
 const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+
+/** The order in which keys are locked, by everybody. */
+export const byKey = (a: NewJob, b: NewJob): number =>
+  compare(a.kind, b.kind) || compare(a.key ?? "", b.key ?? "");
 
 /** The unfinished job that holds a key. */
 export async function findHolder(

@@ -1,0 +1,35 @@
+import type { Holder } from "../store/transitions/enqueue.js";
+import { replaces } from "../store/transitions/enqueue-unique.js";
+import type { Addressed } from "./call.js";
+
+// Two equal keys in one call: the first wins, whatever the others ask for. Plain keys have that of their
+// statement. Where a window or a replacement is asked for, the others are not sent: they would win.
+
+/** The jobs of a call that are to be sent, and how the answers for them are those of the whole call. */
+export function firstOfEachKey(all: readonly Addressed[]): {
+  sent: readonly Addressed[];
+  answers: (holders: readonly Holder[]) => readonly Holder[];
+} {
+  if (all.length < 2 || !all.some(({ job }) => job.unique))
+    return { sent: all, answers: (holders) => holders };
+  const sent: Addressed[] = [];
+  const places = new Map<string, number>();
+  const placeOf = all.map((one) => {
+    const { kind, key } = one.job;
+    const name = `${one.queueId} ${kind}\n${key}`;
+    const known = key === null ? undefined : places.get(name);
+    if (known !== undefined) return known;
+    places.set(name, sent.length);
+    return sent.push(one) - 1;
+  });
+  return {
+    sent,
+    answers: (holders) =>
+      all.map(({ job }, index) => {
+        const place = placeOf[index]!;
+        const holder = holders[place]!;
+        if (sent[place]!.job === job) return holder;
+        return replaces(job) ? { id: holder.id, replaced: false } : { id: holder.id };
+      }),
+  };
+}

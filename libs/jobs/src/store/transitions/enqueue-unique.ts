@@ -1,0 +1,83 @@
+import { type Runner, Statement } from "../../pg/statement.js";
+import { type Holder, type NewJob, asRecords, byKey } from "./enqueue.js";
+import type { ParentAttempt } from "./enqueue-fenced.js";
+
+// Calls with a window or with something to replace. What becomes of each is decided by the function, job by job
+// in the order of the keys: the same one that SQL callers use.
+
+const columns = `(id bigint, lane smallint, kind text, delay float8, at timestamptz, attempts smallint, timeout bigint,
+  key text, payload jsonb, window_ms float8, conflict text)`;
+
+const place = (
+  jobs: string,
+  queueId: string,
+) => `${jobs}.enqueue_one(${queueId}, new.id, new.lane, new.kind,
+    coalesce(new.at, to_timestamp(extract(epoch from now())::float8 + new.delay / 1000)), new.attempts, new.timeout,
+    new.key, coalesce(new.payload, 'null'), new.window_ms * interval '1 ms', coalesce(new.conflict, 'keep'))`;
+
+const insertUnique = new Statement(
+  "enqueue_unique",
+  (jobs) => `
+-- → queued, or queued → queued with what replaces it
+select new.id::text as fresh, placed.id::text as holder, placed.outcome
+from jsonb_to_recordset($2::text::jsonb) as new ${columns}
+cross join lateral ${place(jobs, "$1::integer")} placed`,
+);
+
+// The share lock makes a take-over wait until this is committed, and this impossible after it.
+const insertUniqueForAttempt = new Statement(
+  "enqueue_unique_fenced",
+  (jobs) => `
+-- → queued, or replaced, if the parent's attempt is still the current one
+with me as materialized (
+  select j.id from ${jobs}.job j
+  where j.queue_id = $1::integer and j.id = $2::bigint and j.attempt = $3::integer and j.worker = $4::integer
+    and j.lease_until is not null
+  for share
+)
+select new.id::text as fresh, placed.id::text as holder, placed.outcome
+from me
+cross join lateral jsonb_to_recordset($6::text::jsonb) as new ${columns}
+cross join lateral ${place(jobs, "$5::integer")} placed`,
+);
+
+/** Jobs of one queue, each key at most once a call; answers for each, in order, which job has its key then. */
+export async function enqueueUnique(
+  runner: Runner,
+  queueId: number,
+  batch: readonly NewJob[],
+): Promise<Holder[]> {
+  const sorted = batch.toSorted(byKey);
+  const holders = read(await runner.run(insertUnique, [queueId, asRecords(sorted)]));
+  return batch.map((job) => holderOf(job, holders));
+}
+
+/** The same for one job on behalf of a running attempt; 'lost' when that is not the current one any more. */
+export async function enqueueUniqueFenced(
+  runner: Runner,
+  parent: ParentAttempt,
+  queueId: number,
+  job: NewJob,
+): Promise<Holder | "lost"> {
+  const { id, attempt, worker } = parent;
+  const values = [parent.queueId, id, attempt, worker, queueId, asRecords([job])];
+  const holders = read(await runner.run(insertUniqueForAttempt, values));
+  return holders.size === 0 ? "lost" : holderOf(job, holders);
+}
+
+interface Placed {
+  holder: string;
+  outcome: string;
+}
+
+const read = (rows: readonly (readonly (string | null)[])[]): Map<string, Placed> =>
+  new Map(rows.map(([fresh, holder, outcome]) => [fresh!, { holder: holder!, outcome: outcome! }]));
+
+function holderOf(job: NewJob, holders: ReadonlyMap<string, Placed>): Holder {
+  const { holder, outcome } = holders.get(job.id)!;
+  if (outcome === "created") return job;
+  return replaces(job) ? { id: holder, replaced: outcome === "replaced" } : { id: holder };
+}
+
+/** Whether the call wanted to change a job that holds its key. */
+export const replaces = (job: NewJob): boolean => (job.unique?.onConflict ?? "keep") !== "keep";
