@@ -25,6 +25,7 @@ export const attemptOf = (one: Claim, handler = idleHandler("job")): Attempt =>
       throw new Error("it has no logger");
     },
     enqueue: () => Promise.reject(new Error("it cannot enqueue")),
+    transaction: () => Promise.reject(new Error("it has no transaction")),
   });
 
 /** Claims as a worker does, without a worker. */

@@ -13,7 +13,7 @@ export class TcpProxy {
   private readonly sockets = new Set<Socket>();
   private readonly links = new Set<Link>();
   private current: ProxyMode = "pass";
-  private trigger: string | undefined;
+  private trigger: { text: string; mode: ProxyMode } | undefined;
 
   private constructor(
     private readonly server: Server,
@@ -77,7 +77,12 @@ export class TcpProxy {
 
   /** The request with this text still arrives, its answer does not. */
   muteFrom(text: string): void {
-    this.trigger = text;
+    this.trigger = { text, mode: "mute" };
+  }
+
+  /** The request with this text does not arrive. */
+  deafFrom(text: string): void {
+    this.trigger = { text, mode: "deaf" };
   }
 
   /** Ends all present connections with RST; the mode stays. */
@@ -111,9 +116,10 @@ export class TcpProxy {
     }
     const upstream = connect(this.target);
     const link = new Link(client, upstream, (chunk) => {
-      if (this.trigger === undefined || !chunk.includes(this.trigger)) return;
+      if (this.trigger === undefined || !chunk.includes(this.trigger.text)) return;
+      const { mode } = this.trigger;
       this.trigger = undefined;
-      this.setMode("mute");
+      this.setMode(mode);
     });
     this.links.add(link);
     for (const socket of [client, upstream]) {

@@ -13,7 +13,7 @@ export type { Item } from "./queue/call.js";
 export type { TransactionLike } from "./queue/transaction.js";
 export { type JobPage, JobInspector } from "./queue/job-inspector.js";
 export { JobHandler } from "./handler/job-handler.decorator.js";
-export type { JobContext, JobLogger } from "./handler/job-context.js";
+export type { JobContext, JobLogger, TransactionSource } from "./handler/job-context.js";
 export {
   defineJob,
   type Definition,
@@ -58,5 +58,6 @@ export {
   PayloadTooLargeError,
   SchemaNotReadyError,
   ShutdownError,
+  TransactionUsedError,
   type ErrorCode,
 } from "./job/errors.js";

@@ -23,6 +23,7 @@ import {
 import { JobsRoot } from "./jobs.root.js";
 import { WORKER_OPTIONS } from "./jobs.tokens.js";
 import { enqueueFor } from "./queue/enqueue-for.js";
+import { onTransaction } from "./queue/transaction.js";
 import { runChore } from "./upkeep/upkeep.js";
 import type { Attempt } from "./worker/attempt.js";
 import { Worker } from "./worker/worker.js";
@@ -158,6 +159,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
           }),
         log: (level, message, params) => this.#logger[level](message, params ?? {}),
         logger: (attempt) => new JobLog(attempt),
+        on: (tx) => onTransaction(tx, store.schema),
         enqueue: async (attempt, definition, payload, options) => {
           return await enqueueFor(
             { store, hints, payloadLimit },

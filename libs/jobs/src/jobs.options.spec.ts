@@ -20,7 +20,7 @@ describe("parseJobsOptions", () => {
     const parsed = parseJobsOptions({ connection });
     expect(parsed).toEqual({
       connection: { from: "url", url, listenUrl: null },
-      connections: 5,
+      connections: 10,
       schema: "jobs",
       migrate: "never",
       defaults: { attempts: null, backoff: null, timeoutMs: null, retryOn: null, buryOn: null },

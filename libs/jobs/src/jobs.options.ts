@@ -37,7 +37,10 @@ export type ConnectionOptions =
 export interface JobsOptions {
   /** Where the database is. */
   connection: ConnectionOptions;
-  /** The most connections this app opens; 1..100, default 5: what one worker needs. Each further one needs 4 more. */
+  /**
+   * The most connections this app opens; 1..100, default 10. A producer opens 1, each worker 4 more (3 without
+   * `notify`); what is left serves `job.transaction(fn)`: one each while it runs, opened on first use.
+   */
   connections?: number;
   /** The database schema of our tables; lower case, default `'jobs'`. */
   schema?: string;
@@ -134,7 +137,7 @@ export function parseJobsOptions(options: JobsOptions): ParsedJobsOptions {
   if (!isSchemaName(schema)) check.expected("schema", SCHEMA_NAME, schema);
   const parsed = {
     connection: parseConnection(check, given.connection),
-    connections: check.integer("connections", given.connections, 1, 100) ?? 5,
+    connections: check.integer("connections", given.connections, 1, 100) ?? 10,
     schema: schema as string,
     migrate: check.word("migrate", given.migrate, ["never", "on-start"]) ?? ("never" as const),
     defaults: parseDefaults(check, said, "defaults."),

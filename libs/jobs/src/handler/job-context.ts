@@ -1,3 +1,4 @@
+import type pg from "pg";
 import type { Definition, InputOf } from "../job/definition.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
 import type { Enqueued } from "../job/enqueued.js";
@@ -8,6 +9,11 @@ export interface JobLogger {
   warn(message: string, params?: object): void;
   error(message: string, params?: object): void;
   debug(message: string, params?: object): void;
+}
+
+/** Whatever runs a function in a transaction of its own: a TypeORM `DataSource`, or what is like it. */
+export interface TransactionSource<M> {
+  transaction<T>(run: (manager: M) => Promise<T>): Promise<T>;
 }
 
 /** What a handler knows of the attempt that it runs, and what it may do in its name. */
@@ -37,4 +43,19 @@ export interface JobContext {
     payload?: D extends string ? unknown : InputOf<D>,
     options?: EnqueueOptions,
   ): Promise<Enqueued>;
+  /**
+   * Runs `fn` in a transaction, on a connection of ours, that ends with the success of this attempt: what `fn` writes
+   * is committed together with it, or not at all. Its value is the result of the job.
+   * Once per attempt; what the handler does afterwards changes nothing of the job any more.
+   * @throws LeaseLostError when the attempt is not the current one any more; all is rolled back.
+   * @throws TransactionUsedError when it is called again in the same attempt.
+   */
+  transaction<T>(fn: (client: pg.ClientBase) => Promise<T>): Promise<T>;
+  /** The same on a connection of a TypeORM DataSource, which must lead to the database that has the jobs. */
+  transaction<M, T>(
+    source: TransactionSource<NoInfer<M>> & { readonly manager: M },
+    fn: (manager: M) => Promise<T>,
+  ): Promise<T>;
+  /** The same with whatever else has `transaction(run)` and gives `run` something with `query(sql, params)`. */
+  transaction<M, T>(source: TransactionSource<M>, fn: (manager: M) => Promise<T>): Promise<T>;
 }

@@ -20,6 +20,7 @@ export const ERROR_CODES = Object.freeze({
   KEY_LOCKED: "another open transaction holds the same key",
   JOB_LOCKED: "another open transaction holds the job",
   LEASE_LOST: "the attempt is no longer the current one of its job",
+  TRANSACTION_USED: "the attempt has had its transaction",
   TIMEOUT: "the attempt ran longer than its timeout",
   SHUTDOWN: "the worker is draining and the grace period is over",
 });
@@ -295,6 +296,24 @@ export class LeaseLostError extends JobsError {
       "LEASE_LOST",
       `Expected attempt ${attempt} to be the current one of job ${id}, found that it is not any ` +
         `more. Nothing was written; stop working on it.`,
+    );
+  }
+}
+
+/** `job.transaction()` was called again: it ends the attempt, and an attempt ends once. */
+export class TransactionUsedError extends JobsError {
+  static {
+    named(this, "TransactionUsedError");
+  }
+
+  constructor(
+    /** The id of the job. */
+    readonly id: string,
+  ) {
+    super(
+      "TRANSACTION_USED",
+      `Expected one job.transaction() in an attempt of job ${id}, found another: it ends the attempt. ` +
+        `Write everything in one of them; after a failure let the job run again.`,
     );
   }
 }

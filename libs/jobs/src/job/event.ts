@@ -15,6 +15,7 @@ export const JOB_EVENTS = [
   "requeued",
   "pruned",
   "lost",
+  "threw-late",
 ] as const;
 
 /** One of {@link JOB_EVENTS}. */

@@ -11,6 +11,10 @@ const MESSAGES: Partial<Record<JobEventName, [Level, string]>> = {
   retried: ["warn", "Job failed, will be retried"],
   died: ["error", "Job is dead"],
   lost: ["warn", "Job is in other hands: what this attempt did is not written"],
+  "threw-late": [
+    "error",
+    "Handler threw after its transaction had committed: the job has succeeded",
+  ],
   rescued: ["warn", "Job taken over from a worker that went silent"],
   snoozed: ["debug", "Job snoozed"],
   skipped: ["debug", "Job skipped"],

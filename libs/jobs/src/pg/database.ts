@@ -1,4 +1,6 @@
-import type pg from "pg";
+import pg from "pg";
+import { Clients } from "./clients.js";
+import { withSettings } from "./connection.js";
 import { Session, type SessionOptions } from "./session.js";
 
 /** What a session is for; each kind has the settings its statements were measured with. */
@@ -23,9 +25,28 @@ const SETTINGS: Record<Purpose, Record<string, string | number>> = {
   listen: { ...common, statement_timeout: 5_000 },
 };
 
+/** Of connections that run the caller's own statements: no plans are forced, and nothing waits for ever. */
+const LENT = {
+  statement_timeout: 60_000,
+  lock_timeout: 10_000,
+  idle_in_transaction_session_timeout: 60_000,
+};
+
 /** Opens sessions to one database, and never more than it may. */
 export class Database {
   readonly #sessions = new Set<Session>();
+  #reserved = 0;
+  /** What is left of the connections, to be lent. */
+  readonly clients = new Clients(
+    async () => {
+      const client = new pg.Client(withSettings(this.config, "pg-jobs transaction", LENT));
+      // It may break before anybody listens.
+      client.on("error", () => undefined);
+      await client.connect();
+      return client;
+    },
+    () => this.connections - this.#sessions.size - this.#reserved,
+  );
 
   constructor(
     readonly config: pg.ClientConfig,
@@ -57,6 +78,11 @@ export class Database {
     return session;
   }
 
+  /** So many connections are opened elsewhere, by threads and listeners. */
+  reserve(connections: number): void {
+    this.#reserved += connections;
+  }
+
   async release(session: Session, patience?: number): Promise<void> {
     await session.close(patience);
     this.#sessions.delete(session);
@@ -64,6 +90,7 @@ export class Database {
 
   /** Closes whatever is open. */
   async close(patience?: number): Promise<void> {
+    this.clients.close();
     await Promise.all([...this.#sessions].map((session) => this.release(session, patience)));
   }
 }

@@ -1,4 +1,5 @@
 import pg from "pg";
+import { withSettings } from "./connection.js";
 import { isFatal, isReadOnly, isServerUnready, sqlState } from "./sqlstate.js";
 import { type Row, type Runner, Statement } from "./statement.js";
 
@@ -58,7 +59,6 @@ const rawText = {
   getTypeParser: () => (value: string) => value,
 } as unknown as pg.CustomTypesConfig;
 
-const CONNECT_TIMEOUT = 5_000;
 /** A failure that took so long is everybody's who waited meanwhile; after a quick one each tries for himself. */
 const SLOW_CONNECT = 1_000;
 
@@ -170,16 +170,7 @@ export class Session implements Runner {
 
   async #open(): Promise<pg.Client> {
     const { config, settings = {}, name } = this.#options;
-    const options = Object.entries(settings)
-      .map(([key, value]) => `-c ${key}=${value}`)
-      .join(" ");
-    const client = make({
-      ...config,
-      application_name: name,
-      connectionTimeoutMillis: config.connectionTimeoutMillis || CONNECT_TIMEOUT,
-      keepAlive: true,
-      options: [config.options, options].filter(Boolean).join(" ") || undefined,
-    });
+    const client = make(withSettings(config, name, settings));
     client.on("error", (error) => this.#lost(client, error));
     client.on("end", () => this.#lost(client, new Error("the server closed the connection")));
     const from = performance.now();

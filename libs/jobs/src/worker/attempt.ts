@@ -1,12 +1,12 @@
 import type { Definition } from "../job/definition.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
 import type { Enqueued } from "../job/enqueued.js";
-import { JobTimeoutError } from "../job/errors.js";
+import { JobTimeoutError, TransactionUsedError } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
 import { type Result, isVerdict } from "../job/verdict.js";
 import type { Handler } from "../handler/handler.js";
 import { invoke } from "../handler/invoke.js";
-import type { JobContext, JobLogger } from "../handler/job-context.js";
+import type { JobContext, JobLogger, TransactionSource } from "../handler/job-context.js";
 import type { Claim } from "../store/transitions/claim.js";
 
 /** What an attempt may ask of the world outside the worker. */
@@ -18,6 +18,11 @@ export interface AttemptPorts {
     payload: unknown,
     options: EnqueueOptions | undefined,
   ): Promise<Enqueued>;
+  transaction(
+    attempt: Attempt,
+    source: TransactionSource<never> | undefined,
+    fn: (tx: never) => Promise<unknown>,
+  ): Promise<unknown>;
 }
 
 /** waiting for a slot → running → ended (its settle is under way) → over */
@@ -30,13 +35,18 @@ export class Attempt implements JobContext {
   lost = false;
   /** Where its lease stands in the shared memory. */
   slot = -1;
-  /** Its settlement was decided before the body ended: it overran its timeout. */
+  /** It overran its timeout. */
   overdue = false;
+  /** Its own transaction is settling it. */
+  settling = false;
+  /** Its own transaction has settled it; the body may still run. */
+  committed = false;
   startedAt = 0;
   readonly id: string;
   #controller: AbortController | undefined;
   #aborted: { reason: unknown } | undefined;
   #logger: JobLogger | undefined;
+  #transaction: { readonly work: Promise<unknown>; open: boolean } | undefined;
 
   constructor(
     /** Replaced when the same process is handed the same job again. */
@@ -91,6 +101,19 @@ export class Attempt implements JobContext {
     return await this.ports.enqueue(this, definition, payload, options);
   }
 
+  transaction<T>(...[first, second]: [unknown, ((tx: never) => Promise<unknown>)?]): Promise<T> {
+    if (this.#transaction) return Promise.reject(new TransactionUsedError(this.id));
+    const work = second
+      ? this.ports.transaction(this, Object(first) as TransactionSource<never>, second)
+      : this.ports.transaction(this, undefined, first as (tx: never) => Promise<unknown>);
+    const transaction = { work, open: true };
+    this.#transaction = transaction;
+    const over = () => void (transaction.open = false);
+    // Nobody may wait for it: a failure is then met at the end of the body.
+    work.then(over, over);
+    return work as Promise<T>;
+  }
+
   /** The first reason stays. */
   abort(reason: unknown): void {
     if (this.#aborted) return;
@@ -100,7 +123,15 @@ export class Attempt implements JobContext {
 
   /** Runs the body; says how it ended in the light of why it was aborted. Never rejects. */
   async run(): Promise<Result> {
-    const result = await invoke(this.handler, this.claim.payload, this);
+    let result = await invoke(this.handler, this.claim.payload, this);
+    if (this.#transaction?.open) {
+      // Nobody waited for it; what becomes of it is what becomes of the attempt.
+      const ended = await this.#transaction.work.then(
+        () => undefined,
+        (error: unknown) => ({ error }),
+      );
+      if (ended && result.type === "returned") result = { type: "threw", error: ended.error };
+    }
     if (!this.#aborted || result.type !== "threw" || isVerdict(result.error)) return result;
     // It threw because it was told to stop: the reason counts, not what it made of it.
     const { reason } = this.#aborted;

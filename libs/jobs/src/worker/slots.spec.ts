@@ -37,6 +37,7 @@ function open() {
   const slots = new Slots(heard, {
     logger: () => ({ log() {}, warn() {}, error() {}, debug() {} }),
     enqueue: () => Promise.reject(new Error("not here")),
+    transaction: () => Promise.reject(new Error("not here")),
     moved: () => {},
     dueAgain: () => {},
     handedBack: () => {},

@@ -1,7 +1,7 @@
 import { JobTimeoutError, LeaseLostError, ShutdownError } from "../job/errors.js";
 import { reportError } from "../job/error-report.js";
 import type { JobEvent, JobEventName } from "../job/event.js";
-import { type Result, decide } from "../job/verdict.js";
+import { type Result, decide, isVerdict } from "../job/verdict.js";
 import type { Events } from "../observe/events.js";
 import { isQuarantined } from "../store/queues/lanes.js";
 import type { Claim } from "../store/transitions/claim.js";
@@ -11,6 +11,7 @@ import { monotonic } from "./held.js";
 import type { Lease, LostClaim } from "./lease.js";
 import type { QueueWorker } from "./queue-worker.js";
 import type { SettleListener, Settlement, Settler } from "./settle.js";
+import type { TransactionListener } from "./transactions.js";
 
 // What the process holds: claims come in, wait for a slot, run, and go to the settler. It knows nothing of
 // the database; whether an attempt is still ours is told by the settler and by the renewing thread.
@@ -49,7 +50,7 @@ export interface Leftovers {
   unwritten: number;
 }
 
-export class Slots implements SettleListener {
+export class Slots implements SettleListener, TransactionListener {
   /** Attempts that turned out not to be ours any more. */
   lostCount = 0;
   /** What waits, runs or is being settled, and in which queue. */
@@ -60,6 +61,8 @@ export class Slots implements SettleListener {
   readonly #bodies = new Set<Attempt>();
   readonly #timeouts = new Deadlines<Attempt>((attempt) => this.#timedOut(attempt));
   readonly #overruns = new Deadlines<Attempt>((attempt) => this.#overran(attempt));
+  /** The worker is over: what has not been settled goes back. */
+  #givesBack = false;
   #settler!: Settler;
   #lease!: Lease;
 
@@ -164,6 +167,35 @@ export class Slots implements SettleListener {
     this.hooks.failing(error);
   }
 
+  // --- told by the transaction of an attempt
+
+  settling(attempt: Attempt): boolean {
+    // A source may run its transaction again.
+    if (attempt.phase !== "running") return attempt.settling;
+    attempt.phase = "ended";
+    attempt.settling = true;
+    return true;
+  }
+
+  /** The lease is of no use any more, the slot is taken until the body ends. */
+  committed(attempt: Attempt): void {
+    attempt.committed = true;
+    this.#tellSettled(attempt, { verb: "succeed", result: undefined });
+  }
+
+  notCommitted(attempt: Attempt): void {
+    if (!attempt.settling) return;
+    attempt.settling = false;
+    attempt.phase = "running";
+    // What came in between is made up for.
+    if (attempt.overdue) this.#overran(attempt);
+    else if (this.#givesBack) this.#giveBack(attempt);
+  }
+
+  threwLate(attempt: Attempt, error: unknown): void {
+    this.#tell("threw-late", attempt, { error: reportError(error) });
+  }
+
   // --- drain
 
   /** Gives back what has not started. */
@@ -179,10 +211,12 @@ export class Slots implements SettleListener {
 
   /** Gives back what still runs, without spending an attempt. */
   handBackRunning(): void {
-    for (const attempt of this.#bodies) {
-      if (attempt.phase === "running")
-        this.#end(attempt, { verb: "hand-back", started: true, quarantine: false });
-    }
+    this.#givesBack = true;
+    for (const attempt of this.#bodies) if (attempt.phase === "running") this.#giveBack(attempt);
+  }
+
+  #giveBack(attempt: Attempt): void {
+    this.#end(attempt, { verb: "hand-back", started: true, quarantine: false });
   }
 
   leftovers(): Leftovers {
@@ -252,8 +286,17 @@ export class Slots implements SettleListener {
     this.#timeouts.remove(attempt, attempt.timeoutMs);
     this.#overruns.remove(attempt, OVERRUN_MS);
     queue.ended(attempt);
-    if (attempt.phase === "running") this.#conclude(attempt, result);
+    if (attempt.committed) this.#endedLate(attempt, result);
+    else if (attempt.phase === "running") this.#conclude(attempt, result);
     this.hooks.moved(queue);
+  }
+
+  /** Its transaction has settled it: how the body ended changes nothing. */
+  #endedLate(attempt: Attempt, result: Result): void {
+    this.#over(attempt);
+    if (result.type === "returned") {
+      if (isVerdict(result.value)) this.threwLate(attempt, result.value);
+    } else if (result.type !== "aborted") this.threwLate(attempt, result.error);
   }
 
   #conclude(attempt: Attempt, result: Result): void {
@@ -292,6 +335,12 @@ export class Slots implements SettleListener {
 
   /** The attempt has failed; its slot stays taken until the body ends. */
   #overran(attempt: Attempt): void {
+    if (attempt.committed) {
+      const queue = this.#over(attempt);
+      if (queue) this.hooks.moved(queue);
+      return;
+    }
+    if (attempt.settling) attempt.overdue = true;
     if (attempt.phase !== "running") return;
     attempt.overdue = true;
     this.#conclude(attempt, { type: "timed-out", error: new JobTimeoutError(attempt.timeoutMs) });

@@ -19,6 +19,7 @@ import { QueueWorker } from "./queue-worker.js";
 import { HandlerSlots } from "./served-lane.js";
 import { Settler } from "./settle.js";
 import { type Leftovers, Slots } from "./slots.js";
+import { type TransactionPorts, Transactions } from "./transactions.js";
 
 // The process at work, from its first connection to its last settle. The lookout sees what is due, the claimer
 // takes it, the slots run it, the settler writes what became of it; this file puts them together and drains them.
@@ -33,7 +34,7 @@ export interface WorkerSettings {
   resultLimit: number;
 }
 
-export interface WorkerPorts extends AttemptPorts {
+export interface WorkerPorts extends Omit<AttemptPorts, "transaction"> {
   database: Database;
   store: Store;
   events: Events;
@@ -43,6 +44,8 @@ export interface WorkerPorts extends AttemptPorts {
   /** Runs a background duty that is due. */
   chore(name: string): void;
   log(level: "log" | "warn" | "error", message: string, params?: object): void;
+  /** Runs our statements on somebody's transaction. */
+  on: TransactionPorts["on"];
 }
 
 export type WorkerState = "new" | "waiting" | "working" | "draining" | "stopped";
@@ -62,6 +65,7 @@ export class Worker {
   readonly #claims: Session;
   readonly #settles: Session;
   readonly #settler: Settler;
+  readonly #transactions: Transactions;
   readonly #claimer: Claimer;
   readonly #quarantine: Quarantine;
   readonly #lookout: Lookout;
@@ -85,9 +89,12 @@ export class Worker {
       slowAfter: settings.leaseMs / 3,
     });
     this.#settles = database.open("settle");
+    // The renewing thread has one of its own, and so has the listener.
+    database.reserve(settings.notify ? 2 : 1);
     this.#slots = new Slots(ports.events, {
       logger: (attempt) => ports.logger(attempt),
       enqueue: (attempt, ...call) => ports.enqueue(attempt, ...call),
+      transaction: (...call) => this.#transactions.run(...call),
       moved: (queue) => this.#freed(queue),
       handedBack: (queue, kind) => ports.hint(queue.settings.id, kind),
       dueAgain: (queue, ms) => this.#lookout.dueIn(queue, ms),
@@ -96,6 +103,15 @@ export class Worker {
       failing: (error) => this.#outage.complain("settling fails and is tried again", error),
     });
     this.#settler = new Settler(this.#settles, this.#slots, settings.resultLimit);
+    this.#transactions = new Transactions({
+      clients: database.clients,
+      settles: this.#settles,
+      front: store.session,
+      listener: this.#slots,
+      on: (tx) => ports.on(tx),
+      resultLimit: settings.resultLimit,
+      claimant: (id) => ({ id, host: hostname(), pid: process.pid }),
+    });
     this.#claimer = new Claimer({
       session: this.#claims,
       slots: this.#slots,
@@ -208,6 +224,7 @@ export class Worker {
     await until(() => this.#slots.held === 0, end - performance.now());
     const left = this.#slots.leftovers();
     this.#settler.abandon();
+    this.#transactions.abandon();
     this.#slots.stop();
     await Promise.all([this.#disconnect(), deaf]);
     this.state = "stopped";

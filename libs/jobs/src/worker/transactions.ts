@@ -1,0 +1,351 @@
+import type pg from "pg";
+import type { TransactionSource } from "../handler/job-context.js";
+import { LeaseLostError, OptionsError } from "../job/errors.js";
+import { storableResult } from "../job/json.js";
+import { isVerdict } from "../job/verdict.js";
+import { endBackend } from "../pg/backend.js";
+import { type Clients, NoneToLendError } from "../pg/clients.js";
+import type { Session } from "../pg/session.js";
+import { isCheckViolation, isFatal, isMissingSchema, sqlState } from "../pg/sqlstate.js";
+import type { Runner } from "../pg/statement.js";
+import type { Claim } from "../store/transitions/claim.js";
+import { succeed } from "../store/transitions/succeed.js";
+import { type Claimant, enter, outcome } from "../store/transitions/transact.js";
+import { ensurePartitions } from "../store/upkeep/chores.js";
+import type { Attempt } from "./attempt.js";
+import { type Lent, lend, transactionStatus } from "./lent.js";
+
+// job.transaction(): the user's writes and the success of the attempt in one transaction. The success is its last
+// statement; nothing of the job is locked before. Once that has been sent, only the database knows what became of
+// it: whatever goes wrong from then on is looked up, never guessed.
+
+/** The attempts, as far as a transaction settles them. */
+export interface TransactionListener {
+  /** From now on only the transaction settles this attempt; answers false when it is settled or lost already. */
+  settling(attempt: Attempt): boolean;
+  committed(attempt: Attempt): void;
+  /** Nothing was written: the attempt goes on. */
+  notCommitted(attempt: Attempt): void;
+  lost(attempt: Attempt): void;
+  /** Something threw when all was committed. */
+  threwLate(attempt: Attempt, error: unknown): void;
+  trouble(message: string, attempt?: Attempt): void;
+}
+
+export interface TransactionPorts {
+  clients: Clients;
+  /** Where settles go: outcomes are looked up there. */
+  settles: Session;
+  front: Runner;
+  listener: TransactionListener;
+  /** Runs our statements on somebody's transaction. */
+  on(tx: { query(sql: string, values?: unknown[]): Promise<unknown> }): Runner;
+  /** In bytes. */
+  resultLimit: number;
+  /** As whom this process claims. */
+  claimant(worker: number): Claimant;
+}
+
+/** Our own last statements are answered within this time, or the connection is given up. */
+const REPLY_MS = 25_000;
+/** So much longer than its attempt may a transaction of somebody else's connection be idle. */
+const BEYOND_MS = 10_000;
+const LOCK_MS = 30_000;
+const MAX_PAUSE_MS = 2_000;
+const MAX_ROUNDS = 3;
+
+export class Transactions {
+  #closed = false;
+
+  constructor(private readonly ports: TransactionPorts) {}
+
+  /** What is not decided yet stays so: the lease will tell. */
+  abandon(): void {
+    this.#closed = true;
+  }
+
+  async run<M, T>(
+    attempt: Attempt,
+    source: TransactionSource<M> | undefined,
+    fn: (tx: M) => Promise<T>,
+  ): Promise<T> {
+    if (typeof fn !== "function")
+      throw refused("fn", "a function that gets the connection", typeof fn);
+    if (source) refuseWhatIsNone(source);
+    const settled: { value?: T; claim?: Claim; late?: { error: unknown } } = {};
+    const unanswered = new Unanswered();
+    /** Runs inside the transaction; what it throws rolls back. */
+    const settle = async (tx: Queryable, work: () => Promise<T>) => {
+      const value = await work();
+      // Returned or thrown, it means the same.
+      if (isVerdict(value)) throw value;
+      attempt.signal.throwIfAborted();
+      unanswered.start();
+      settled.claim = await this.#succeed(attempt, tx, value);
+      settled.value = value;
+      return value;
+    };
+    try {
+      await (source
+        ? unanswered.race(
+            source.transaction((tx) => this.#onTheirs(attempt, tx, () => fn(tx), settle)),
+          )
+        : this.#onOurs(attempt, fn as unknown as (tx: pg.ClientBase) => Promise<T>, settle));
+      if (!settled.claim)
+        throw refused("source", "transaction(run) to call run and to wait for it", "it did not");
+    } catch (error) {
+      await this.#failed(attempt, settled.claim, error);
+      // It has committed all the same. Of our own connection that is a lost answer, of theirs perhaps a subscriber.
+      if (source) settled.late = { error };
+    } finally {
+      unanswered.stop();
+    }
+    this.ports.listener.committed(attempt);
+    if (settled.late) this.ports.listener.threwLate(attempt, settled.late.error);
+    return settled.value as T;
+  }
+
+  async #onTheirs<M, T>(
+    attempt: Attempt,
+    tx: M,
+    work: () => Promise<T>,
+    settle: (tx: Queryable, work: () => Promise<T>) => Promise<T>,
+  ): Promise<T> {
+    if (typeof (tx as Partial<Queryable> | null)?.query !== "function") {
+      throw refused(
+        "source",
+        "transaction(run) to give something with query(sql, params), as a TypeORM DataSource does",
+        "something without",
+      );
+    }
+    await this.#enter(attempt, tx as Queryable);
+    return await settle(tx as Queryable, work);
+  }
+
+  async #enter(attempt: Attempt, tx: Queryable): Promise<void> {
+    const { timeoutMs, claim } = attempt;
+    const bounds = { statementMs: timeoutMs + BEYOND_MS, lockMs: LOCK_MS };
+    const expected = "a source for the database that has the jobs";
+    try {
+      const runner = this.ports.on(tx);
+      const { ours, database } = await enter(runner, this.ports.claimant(claim.worker), bounds);
+      if (!ours) throw refused("source", expected, `another one, "${database}"`);
+    } catch (error) {
+      if (!isMissingSchema(error)) throw error;
+      throw refused("source", expected, "one without their tables");
+    }
+  }
+
+  async #onOurs<T>(
+    attempt: Attempt,
+    fn: (tx: pg.ClientBase) => Promise<T>,
+    settle: (tx: Queryable, work: () => Promise<T>) => Promise<T>,
+  ): Promise<void> {
+    const { clients, front } = this.ports;
+    const { signal } = attempt;
+    const client = await this.#begun(signal);
+    const { processID } = client as unknown as { processID: number | null };
+    let given = false;
+    const giveUp = () => {
+      if (given) return;
+      given = true;
+      clients.drop(client);
+      // It may be in the middle of a long statement, or of ours.
+      if (processID) endBackend(front, processID).catch(() => undefined);
+    };
+    const lent: Lent = lend(client);
+    try {
+      await settle(client, async () => {
+        signal.addEventListener("abort", giveUp, { once: true });
+        try {
+          return await abortable(signal, fn(lent.client));
+        } finally {
+          signal.removeEventListener("abort", giveUp);
+          lent.takeBack();
+        }
+      });
+      await replied(client.query("commit"), giveUp);
+      clients.give(client);
+    } catch (error) {
+      if (signal.aborted || error instanceof NoReplyError) giveUp();
+      else await replied(client.query("rollback"), giveUp).then(() => clients.give(client), giveUp);
+      throw error;
+    }
+  }
+
+  /** A connection that was kept may have died meanwhile: then another one begins. */
+  async #begun(signal: AbortSignal): Promise<pg.Client> {
+    const { clients } = this.ports;
+    for (let round = 1; ; round++) {
+      const client = await this.#taken(signal);
+      try {
+        await replied(client.query("begin"), () => clients.drop(client));
+        signal.throwIfAborted();
+        return client;
+      } catch (error) {
+        clients.drop(client);
+        const broken = sqlState(error) === undefined || isFatal(error);
+        if (round === MAX_ROUNDS || signal.aborted || !broken) throw error;
+      }
+    }
+  }
+
+  async #taken(signal: AbortSignal): Promise<pg.Client> {
+    try {
+      return await this.ports.clients.take(signal);
+    } catch (error) {
+      if (!(error instanceof NoneToLendError)) throw error;
+      throw new OptionsError("options of JobsModule.forRoot", [
+        "connections: expected one more than the worker itself needs for job.transaction(fn), found none left; " +
+          "raise it, or pass a DataSource: job.transaction(dataSource, fn)",
+      ]);
+    }
+  }
+
+  /** The last statement before the commit; answers the claim that it has settled. */
+  async #succeed(attempt: Attempt, tx: Queryable, value: unknown): Promise<Claim> {
+    const { listener } = this.ports;
+    const status = await transactionStatus(tx);
+    if (status === "I")
+      throw new Error("the transaction was ended inside of job.transaction(); leave that to it");
+    const { text, problem } = storableResult(value, this.ports.resultLimit);
+    if (problem !== undefined) listener.trouble(`the result is not stored: ${problem}`, attempt);
+    if (!listener.settling(attempt)) throw new LeaseLostError(attempt.id, attempt.attempt);
+    try {
+      for (let round = 1; round <= MAX_ROUNDS; round++) {
+        const { claim } = attempt;
+        const fence = { id: claim.id, attempt: claim.attempt, result: text };
+        const done = await replied(
+          succeed(firstOnly(this.ports.on(tx)), claim.queueId, claim.worker, [fence]),
+        );
+        if (done.has(claim.id)) return claim;
+        // The process was handed the same run again meanwhile.
+        if (attempt.claim === claim) break;
+      }
+    } catch (error) {
+      // No partition for today: the chore that makes them ahead has not run for a week. The next attempt finds it.
+      if (isCheckViolation(error)) await ensurePartitions(this.ports.settles);
+      throw error;
+    }
+    throw new LeaseLostError(attempt.id, attempt.attempt);
+  }
+
+  /** Throws, unless the transaction has committed all the same. */
+  async #failed(attempt: Attempt, claim: Claim | undefined, error: unknown): Promise<void> {
+    const { listener } = this.ports;
+    const became = claim ? await this.#outcome(claim) : "rolled-back";
+    if (became === "committed") return;
+    if (became === "open") throw error;
+    const mine = attempt.settling;
+    listener.notCommitted(attempt);
+    const lost = became === "lost" || error instanceof LeaseLostError;
+    if (mine && lost) listener.lost(attempt);
+    throw became === "lost" ? new LeaseLostError(attempt.id, attempt.attempt) : error;
+  }
+
+  async #outcome(claim: Claim): Promise<"committed" | "rolled-back" | "lost" | "open"> {
+    const fence = { id: claim.id, attempt: claim.attempt };
+    for (let pause = 20; !this.#closed; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
+      try {
+        const became = await outcome(this.ports.settles, claim.queueId, claim.worker, fence);
+        if (became !== "open") return became;
+      } catch {
+        // The database is away, or busy with itself: it is asked again.
+      }
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
+    return "open";
+  }
+}
+
+interface Queryable {
+  query(sql: string, values?: unknown[]): Promise<unknown>;
+}
+
+/** Only what the statement itself has settled counts: whatever looks up who else may have done so finds nothing. */
+function firstOnly(runner: Runner): Runner {
+  let asked = 0;
+  return {
+    run: async (statement, values) => (asked++ === 0 ? await runner.run(statement, values) : []),
+  };
+}
+
+const refused = (what: string, expected: string, found: string): OptionsError =>
+  new OptionsError("job.transaction(source, fn)", [
+    `${what}: expected ${expected}; found ${found}`,
+  ]);
+
+function refuseWhatIsNone(source: object): void {
+  const expected = "a TypeORM DataSource for PostgreSQL, or what has transaction(run) like it";
+  const { transaction, options, queryRunner } = source as {
+    transaction?: unknown;
+    options?: { type?: unknown };
+    queryRunner?: { isTransactionActive?: boolean };
+  };
+  const found =
+    typeof transaction !== "function"
+      ? "something without transaction()"
+      : typeof options?.type === "string" && options.type !== "postgres"
+        ? `a DataSource of type '${options.type}'`
+        : queryRunner?.isTransactionActive
+          ? "an EntityManager inside a transaction, whose commit would come later"
+          : undefined;
+  if (found) throw refused("source", expected, found);
+}
+
+/** Rejects with the signal's reason when it aborts, whether the work heeds it or not. */
+async function abortable<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  let stop: (() => void) | undefined;
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason as Error);
+    if (signal.aborted) stop();
+    else signal.addEventListener("abort", stop, { once: true });
+  });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener("abort", stop!);
+  }
+}
+
+/** An answer that does not come is a lost connection: half-open TCP says nothing. */
+class NoReplyError extends Error {
+  override readonly name = "NoReplyError";
+  constructor() {
+    super(`no answer of the database within ${REPLY_MS} ms`);
+  }
+}
+
+async function replied<T>(answer: Promise<T>, giveUp: () => void = () => undefined): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      reject(new NoReplyError());
+      giveUp();
+    }, REPLY_MS);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** From our last statement on, somebody else's connection has so long for it, the commit or the rollback. */
+class Unanswered {
+  #timer: NodeJS.Timeout | undefined;
+  #reject: (error: Error) => void = () => undefined;
+  readonly #late = new Promise<never>((_, reject) => (this.#reject = reject));
+
+  start(): void {
+    this.#timer = setTimeout(() => this.#reject(new NoReplyError()), 2 * REPLY_MS);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  async race<T>(work: Promise<T>): Promise<T> {
+    return await Promise.race([work, this.#late]);
+  }
+}

@@ -1,0 +1,589 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { Injectable } from "@nestjs/common";
+import {
+  Events,
+  JobQueue,
+  type JobContext,
+  type JobEvent,
+  type JobsOptions,
+  LeaseLostError,
+  TransactionUsedError,
+  defineJob,
+  skip,
+  snooze,
+} from "nestjs-pg-jobs";
+import type pg from "pg";
+import { DataSource } from "typeorm";
+import { Database } from "../../libs/jobs/src/pg/database.js";
+import { Gate, handler, reached, row } from "../support/handlers.js";
+import { Bench, databaseUrl } from "../support/harness.js";
+import { until } from "../support/until.js";
+
+type Body = (job: JobContext) => unknown;
+type Queryable = { query(sql: string, values?: unknown[]): Promise<unknown> };
+type Pay = (tx: Queryable) => Promise<void>;
+
+let bench: Bench;
+let dataSource: DataSource;
+beforeAll(async () => {
+  bench = await Bench.open();
+  await bench.sql("create table jobs.payment (job text not null, amount integer not null)");
+  dataSource = await new DataSource({ type: "postgres", url: bench.url }).initialize();
+});
+afterAll(async () => {
+  await bench.close();
+  await dataSource.destroy();
+});
+beforeEach(async () => await bench.sql("truncate jobs.payment"));
+
+const fixed = { delay: () => 0 };
+const payFor =
+  (job: JobContext): Pay =>
+  async (tx) =>
+    void (await tx.query(`insert into ${bench.schema}.payment (job, amount) values ($1, 5)`, [
+      job.id,
+    ]));
+const payments = async () =>
+  (await bench.sql<{ job: string }>("select job from jobs.payment")).map(({ job }) => job);
+
+let kinds = 0;
+/** Runs one job with this body, and says what was told of it. */
+async function start(
+  body: Body,
+  {
+    options = {},
+    attempts = 1,
+    timeout = "1m",
+    worker = {},
+  }: { options?: Partial<JobsOptions>; attempts?: number; timeout?: string; worker?: object } = {},
+) {
+  const kind = defineJob(`pay.${++kinds}`, { attempts, timeout, backoff: fixed });
+  const app = await bench.worker([handler(kind, (_, job) => body(job))], worker, options);
+  const told: JobEvent[] = [];
+  app
+    .get(Events)
+    .on(["succeeded", "threw-late", "lost", "retried", "died", "handed-back"], (event) =>
+      told.push(event),
+    );
+  const { id } = await app.get(JobQueue).enqueue(kind, {});
+  return { app, id, told, names: () => told.map(({ event }) => event) };
+}
+
+/** Both ways of doing the same. */
+const ways: [string, <T>(job: JobContext, fn: (tx: Queryable) => Promise<T>) => Promise<T>][] = [
+  ["on a connection of ours", (job, fn) => job.transaction(fn)],
+  ["with a DataSource", (job, fn) => job.transaction(dataSource, fn)],
+];
+
+describe.each(ways)("job.transaction() %s", (_way, transaction) => {
+  it("commits what it writes together with the success; its value is the result", async () => {
+    let inside: unknown;
+    const { id, names, app } = await start(async (job) => {
+      const value = await transaction(job, async (tx) => {
+        await payFor(job)(tx);
+        inside = [await payments(), await bench.state(job.id)];
+        return { paid: 5 };
+      });
+      inside = [...(inside as unknown[]), value, await bench.state(job.id)];
+      return "not the result";
+    });
+    expect((await reached(bench, id, "succeeded")).result).toEqual({ paid: 5 });
+    await until(() => (inside as unknown[]).length === 4, { what: "the body is over" });
+    expect(inside).toEqual([[], "running", { paid: 5 }, "succeeded"]);
+    expect(await payments()).toEqual([id]);
+    await app.close();
+    expect(names()).toEqual(["succeeded"]);
+  });
+
+  it("rolls back what throws, and that is an ordinary failure", async () => {
+    const { id, names } = await start(
+      async (job) =>
+        await transaction(job, async (tx) => {
+          await payFor(job)(tx);
+          if (job.failures === 0) throw new Error("no");
+        }),
+      { attempts: 2 },
+    );
+    expect(await reached(bench, id, "succeeded")).toMatchObject({ attempt: 2, failures: 1 });
+    expect(await payments()).toEqual([id]);
+    expect(names()).toEqual(["retried", "succeeded"]);
+  });
+
+  it("rolls back a failed statement that nobody minded", async () => {
+    const { id } = await start(
+      async (job) =>
+        await transaction(job, async (tx) => {
+          await payFor(job)(tx);
+          await tx.query("select 1 / 0").catch(() => undefined);
+        }),
+    );
+    expect((await reached(bench, id, "dead")).last_error).toMatch(/transaction is aborted/);
+    expect(await payments()).toEqual([]);
+  });
+
+  it.each([
+    ["thrown", false],
+    ["returned", true],
+  ])("rolls back for a verdict, %s inside, that then holds", async (_what, returned) => {
+    const { id } = await start(
+      async (job) =>
+        await transaction(job, async (tx) => {
+          await payFor(job)(tx);
+          if (returned) return skip("nothing to pay");
+          throw skip("nothing to pay");
+        }),
+    );
+    expect((await reached(bench, id, "skipped")).result).toEqual({ reason: "nothing to pay" });
+    expect(await payments()).toEqual([]);
+  });
+
+  it("is there once per attempt, also when two are called at once", async () => {
+    let second: unknown;
+    let third: unknown;
+    const { id } = await start(async (job) => {
+      const first = transaction(job, payFor(job));
+      second = await transaction(job, payFor(job)).catch((error: unknown) => error);
+      await first;
+      third = await transaction(job, payFor(job)).catch((error: unknown) => error);
+    });
+    await reached(bench, id, "succeeded");
+    await until(() => third, { what: "the third call" });
+    for (const error of [second, third]) {
+      expect(error).toBeInstanceOf(TransactionUsedError);
+      expect(error).toMatchObject({ code: "TRANSACTION_USED", id });
+    }
+    expect(await payments()).toEqual([id]);
+  });
+
+  it("has settled the attempt: a later throw, or verdict, is an event and no failure", async () => {
+    const { id, names, told, app } = await start(
+      async (job) => {
+        await transaction(job, payFor(job));
+        throw new Error("too late");
+      },
+      { attempts: 3 },
+    );
+    await until(() => told.length === 2, { what: "both events" });
+    expect(names()).toEqual(["succeeded", "threw-late"]);
+    expect(told[1]!.error).toMatchObject({ message: "too late" });
+    await app.close();
+    expect(await row(bench, id)).toMatchObject({ state: "succeeded", attempt: 1, failures: 0 });
+    const other = await start(async (job) => {
+      await transaction(job, payFor(job));
+      return snooze("1s");
+    });
+    await until(() => other.told.length === 2, { what: "both events" });
+    expect(other.names()).toEqual(["succeeded", "threw-late"]);
+    expect(await bench.state(other.id)).toBe("succeeded");
+  });
+
+  it("decides the attempt, also when the body does not wait for it", async () => {
+    const good = await start((job) => {
+      void transaction(job, async (tx) => {
+        await sleep(50);
+        await payFor(job)(tx);
+      });
+      return "early";
+    });
+    await reached(bench, good.id, "succeeded");
+    expect(await payments()).toEqual([good.id]);
+    const bad = await start((job) => {
+      void transaction(job, async (tx) => {
+        await payFor(job)(tx);
+        await sleep(50);
+        throw new Error("not awaited");
+      });
+      return "early";
+    });
+    expect((await reached(bench, bad.id, "dead")).last_error).toBe("not awaited");
+    expect(await payments()).toEqual([good.id]);
+  });
+
+  it("rolls back when the job is in other hands, and says so", async () => {
+    let error: unknown;
+    const gate = new Gate();
+    const { id, names } = await start(async (job) => {
+      await transaction(job, async (tx) => {
+        await payFor(job)(tx);
+        const [queue, number] = job.id.split("-");
+        if (job.attempt === 1)
+          await bench.sql(
+            "update jobs.job set attempt = attempt + 1, worker = worker + 1000, lease_until = now() + interval '1 h' where queue_id = $1 and id = $2",
+            [queue, number],
+          );
+      }).catch((reason: unknown) => (error = reason));
+      gate.open();
+    });
+    await gate.opened;
+    expect(error).toBeInstanceOf(LeaseLostError);
+    await until(() => names().includes("lost"), { what: "it is told" });
+    expect(await payments()).toEqual([]);
+    expect(await bench.state(id)).toBe("running");
+  });
+
+  it("rolls back at the timeout, which is a failure", async () => {
+    const { id, names } = await start(
+      async (job) =>
+        await transaction(job, async (tx) => {
+          await payFor(job)(tx);
+          await sleep(60_000, undefined, { signal: job.signal });
+        }),
+      { timeout: "300ms" },
+    );
+    expect((await reached(bench, id, "dead")).last_error).toMatch(/within 300 ms/);
+    expect(await payments()).toEqual([]);
+    expect(names()).toEqual(["died"]);
+  });
+
+  it("holds no lock on its job, and leases are renewed meanwhile", async () => {
+    const leases: (string | null)[] = [];
+    const { id } = await start(
+      async (job) =>
+        await transaction(job, async (tx) => {
+          await payFor(job)(tx);
+          for (let round = 0; round < 2; round++) {
+            const [found] = await bench.sql<{ lease: string }>(
+              "select lease_until::text as lease from jobs.job where queue_id || '-' || id = $1 for update",
+              [job.id],
+            );
+            leases.push(found!.lease);
+            if (round === 0) await sleep(700);
+          }
+        }),
+      { worker: { lease: "1s" } },
+    );
+    await reached(bench, id, "succeeded");
+    expect(leases[1]! > leases[0]!).toBe(true);
+  });
+
+  it("stores a result by the same limits as any other", async () => {
+    const { id } = await start(
+      async (job) => await transaction(job, async () => ({ at: new Date(0), big: undefined })),
+    );
+    expect((await reached(bench, id, "succeeded")).result).toEqual({
+      at: "1970-01-01T00:00:00.000Z",
+    });
+    const other = await start(async (job) => await transaction(job, async () => ({ n: 1n })));
+    expect((await reached(bench, other.id, "succeeded")).result).toBeNull();
+  });
+
+  it("refuses to go on when the transaction was ended inside", async () => {
+    const { id } = await start(
+      async (job) => await transaction(job, async (tx) => void (await tx.query("rollback"))),
+    );
+    expect((await reached(bench, id, "dead")).last_error).toMatch(
+      /ended inside of job.transaction/,
+    );
+  });
+
+  it("enqueues with jobs.in(tx) in the same transaction", async () => {
+    let jobs: JobQueue;
+    const { id, app } = await start(
+      async (job) =>
+        await transaction(job, async (tx) => {
+          await jobs.in(tx).enqueue("child", { of: job.id, attempt: job.attempt });
+          if (job.failures === 0) throw new Error("again");
+        }),
+      { attempts: 2 },
+    );
+    jobs = app.get(JobQueue);
+    await reached(bench, id, "succeeded");
+    const children = await bench.sql<{ payload: object }>(
+      "select payload from jobs.job_status where kind = 'child' and payload ->> 'of' = $1",
+      [id],
+    );
+    expect(children).toEqual([{ payload: { of: id, attempt: 2 } }]);
+  });
+
+  it("drains: what does not end in the grace period is rolled back and handed back", async () => {
+    const gate = new Gate();
+    const { id, app, names } = await start(
+      async (job) =>
+        await transaction(job, async (tx) => {
+          await payFor(job)(tx);
+          gate.open();
+          await sleep(60_000, undefined, { signal: job.signal });
+        }),
+      { worker: { grace: "100ms" } },
+    );
+    await gate.opened;
+    await app.close();
+    expect(await row(bench, id)).toMatchObject({ state: "queued", failures: 0 });
+    expect(await payments()).toEqual([]);
+    expect(names()).toEqual(["handed-back"]);
+  });
+});
+
+describe("job.transaction(fn), the connections", () => {
+  it("never opens more than are left; who comes later waits for a free one", async () => {
+    const kind = defineJob("many", { attempts: 1 });
+    let most = 0;
+    let now = 0;
+    const app = await bench.worker(
+      [
+        handler(kind, async (_, job) => {
+          await job.transaction(async (client) => {
+            most = Math.max(most, ++now);
+            await payFor(job)(client);
+            await sleep(30);
+            now--;
+          });
+        }),
+      ],
+      { queues: { default: { concurrency: 20, prefetch: 20 } } },
+      { connections: 7 },
+    );
+    const made = await app.get(JobQueue).enqueueMany(
+      kind,
+      Array.from({ length: 30 }, () => ({})),
+    );
+    await until(async () => (await payments()).length === 30, { what: "all have paid" });
+    expect(new Set(await payments()).size).toBe(30);
+    for (const { id } of made) await reached(bench, id, "succeeded");
+    expect(most).toBe(2);
+    const { clients } = app.get(Database);
+    expect({ open: clients.open, waiting: clients.waiting }).toEqual({ open: 2, waiting: 0 });
+    await app.close();
+  });
+
+  it("says what to do when none is left at all", async () => {
+    const { id } = await start(async (job) => await job.transaction(payFor(job)), {
+      options: { connections: 5 },
+    });
+    expect((await reached(bench, id, "dead")).last_error).toMatch(
+      /connections: expected one more .* found none left; raise it, or pass a DataSource/,
+    );
+  });
+
+  it("stops waiting for one at the timeout, and leaves no waiter behind", async () => {
+    const gate = new Gate();
+    const first = defineJob("holds", { attempts: 1 });
+    const second = defineJob("waits", { attempts: 1, timeout: "200ms" });
+    const app = await bench.worker(
+      [
+        handler(first, async (_, job) => await job.transaction(async () => await gate.opened)),
+        handler(second, async (_, job) => await job.transaction(payFor(job))),
+      ],
+      {},
+      { connections: 6 },
+    );
+    const jobs = app.get(JobQueue);
+    const holder = await jobs.enqueue(first, {});
+    await until(async () => (await bench.state(holder.id)) === "running", { what: "it holds" });
+    const waiter = await jobs.enqueue(second, {});
+    expect((await reached(bench, waiter.id, "dead")).last_error).toMatch(/within 200 ms/);
+    gate.open();
+    await reached(bench, holder.id, "succeeded");
+    expect(await payments()).toEqual([]);
+  });
+
+  it("is bounded in time, and refuses what comes when it is over", async () => {
+    let settings: unknown;
+    let leaked: pg.ClientBase | undefined;
+    let late: unknown;
+    const { id } = await start(async (job) => {
+      await job.transaction(async (client) => {
+        leaked = client;
+        settings = (
+          await client.query<{ setting: string }>(
+            "select current_setting(name) as setting from unnest(array['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout']) name",
+          )
+        ).rows.map(({ setting }) => setting);
+      });
+      late = await leaked!.query("select 1").catch((error: unknown) => error);
+    });
+    await reached(bench, id, "succeeded");
+    await until(() => late, { what: "the late query" });
+    expect(settings).toEqual(["1min", "10s", "1min"]);
+    expect(String(late)).toMatch(/transaction of this job is over/);
+  });
+
+  it("ends a statement that does not heed the signal", async () => {
+    const { id } = await start(
+      async (job) =>
+        await job.transaction(async (client) => await client.query("select pg_sleep(50)")),
+      { timeout: "300ms" },
+    );
+    await reached(bench, id, "dead");
+    await until(
+      async () =>
+        (
+          await bench.sql(
+            "select 1 from pg_stat_activity where query like '%pg_sleep(50)%' and pid <> pg_backend_pid()",
+          )
+        ).length === 0,
+      { what: "the server process is gone" },
+    );
+  });
+
+  it("survives that a kept connection was ended meanwhile", async () => {
+    const kind = defineJob("again", { attempts: 1 });
+    const app = await bench.worker([
+      handler(kind, async (_, job) => await job.transaction(payFor(job))),
+    ]);
+    const jobs = app.get(JobQueue);
+    const one = await jobs.enqueue(kind, {});
+    await reached(bench, one.id, "succeeded");
+    await bench.sql(
+      "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'pg-jobs transaction' and datname = current_database()",
+    );
+    const two = await jobs.enqueue(kind, {});
+    await reached(bench, two.id, "succeeded");
+    expect(await payments()).toEqual([one.id, two.id]);
+  });
+});
+
+describe("job.transaction(source, fn), the source", () => {
+  @Injectable()
+  class Nothing {}
+
+  it.each<[string, () => unknown, RegExp]>([
+    ["nothing", () => undefined, /found something without transaction\(\)/],
+    ["a provider", () => new Nothing(), /found something without transaction\(\)/],
+    [
+      "a DataSource of another kind",
+      () => ({ options: { type: "mysql" }, transaction: () => {} }),
+      /a DataSource of type 'mysql'/,
+    ],
+    [
+      "what gives no query()",
+      () => ({ transaction: async (run: (m: unknown) => unknown) => await run({}) }),
+      /query\(sql, params\)/,
+    ],
+    [
+      "what calls nobody",
+      () => ({ transaction: async () => undefined }),
+      /to call run and to wait for it/,
+    ],
+  ])("is refused when it is %s", async (_what, source, message) => {
+    const { id } = await start(
+      async (job) => await job.transaction(source() as DataSource, async () => undefined),
+    );
+    expect((await reached(bench, id, "dead")).last_error).toMatch(message);
+  });
+
+  it("is refused when it is a manager inside a transaction: its commit would come later", async () => {
+    const { id } = await start(
+      async (job) =>
+        await dataSource.transaction(async (em) => await job.transaction(em, payFor(job))),
+    );
+    expect((await reached(bench, id, "dead")).last_error).toMatch(/whose commit would come later/);
+    expect(await payments()).toEqual([]);
+  });
+
+  it.each([
+    ["that has no jobs", false],
+    ["that has jobs of its own", true],
+  ])("is refused when it leads to another database %s", async (_what, migrated) => {
+    const name = `elsewhere_${process.pid}_${Number(migrated)}`;
+    await bench.sql(`create database ${name}`);
+    const url = new URL(databaseUrl());
+    url.pathname = `/${name}`;
+    const other = await new DataSource({ type: "postgres", url: url.href }).initialize();
+    try {
+      if (migrated) {
+        await other.query(`create schema ${bench.schema}`);
+        await other.query(
+          `create table ${bench.schema}.worker (id integer, host text, pid integer)`,
+        );
+        await other.query(`insert into ${bench.schema}.worker values (1, 'there', 1)`);
+      }
+      let ran = false;
+      const { id } = await start(
+        async (job) => await job.transaction(other, async () => void (ran = true)),
+      );
+      const { last_error } = await reached(bench, id, "dead");
+      expect(last_error).toMatch(/expected a source for the database that has the jobs; found/);
+      expect(last_error).toMatch(migrated ? new RegExp(`"${name}"`) : /without their tables/);
+      expect(ran).toBe(false);
+    } finally {
+      await other.destroy();
+      await bench.sql(`drop database ${name} with (force)`);
+    }
+  });
+
+  it("has committed, whatever a subscriber throws afterwards", async () => {
+    const own = await new DataSource({ type: "postgres", url: bench.url }).initialize();
+    try {
+      own.subscribers.push({
+        afterTransactionCommit: () => {
+          throw new Error("a subscriber");
+        },
+      });
+      const { id, told, names } = await start(
+        async (job) => await job.transaction(own, payFor(job)),
+      );
+      await reached(bench, id, "succeeded");
+      await until(() => told.length === 2, { what: "both events" });
+      expect(names()).toEqual(["succeeded", "threw-late"]);
+      expect(await payments()).toEqual([id]);
+    } finally {
+      await own.destroy();
+    }
+  });
+
+  it("refuses at the commit what a deferred constraint does not allow: an ordinary failure", async () => {
+    await bench.sql("create table jobs.once (n integer unique deferrable initially deferred)");
+    await bench.sql("insert into jobs.once values (1)");
+    const { id, names } = await start(
+      async (job) =>
+        await job.transaction(dataSource, async (em) => {
+          await payFor(job)(em);
+          await em.query(`insert into ${bench.schema}.once values (1)`);
+        }),
+    );
+    expect((await reached(bench, id, "dead")).last_error).toMatch(/duplicate key/);
+    expect(names()).toEqual(["died"]);
+    expect(await payments()).toEqual([]);
+  });
+});
+
+describe("a commit that gets no answer", () => {
+  it.each(ways.map(([way], own) => [way, own === 0] as const))(
+    "%s: is looked up; what has committed is not run again, what has not is",
+    async (_way, ours) => {
+      const { proxy, url } = await bench.line();
+      const far = await new DataSource({
+        type: "postgres",
+        url: ours ? bench.url : url,
+        extra: {},
+      }).initialize();
+      const bodies: number[] = [];
+      try {
+        for (const arrives of [true, false]) {
+          await bench.sql("truncate jobs.payment");
+          const kind = defineJob(`cut.${ours}.${arrives}`, { attempts: 2, backoff: fixed });
+          const app = await bench.worker(
+            [
+              handler(kind, async (_, job) => {
+                bodies.push(job.attempt);
+                const pay = async (tx: Parameters<Pay>[0]) => {
+                  await payFor(job)(tx);
+                  if (job.attempt === 1) {
+                    if (arrives) proxy.muteFrom(ours ? "commit" : "COMMIT");
+                    else proxy.deafFrom(ours ? "commit" : "COMMIT");
+                  }
+                };
+                await (ours ? job.transaction(pay) : job.transaction(far, pay));
+              }),
+            ],
+            {},
+            { connection: { url: ours ? url : bench.url } },
+          );
+          const { id } = await app.get(JobQueue).enqueue(kind, {});
+          await until(() => proxy.held > 0, { what: "the commit, or its answer, is on the line" });
+          proxy.resetAll();
+          proxy.setMode("pass");
+          const { attempt } = await reached(bench, id, "succeeded");
+          expect(attempt).toBe(arrives ? 1 : 2);
+          expect(await payments()).toEqual([id]);
+          await app.close();
+          expect(await row(bench, id)).toMatchObject({ state: "succeeded", attempt });
+        }
+        expect(bodies).toEqual([1, 1, 2]);
+      } finally {
+        await far.destroy();
+      }
+    },
+  );
+});
