@@ -17,8 +17,13 @@ export type Act =
   | { do: "spin" }
   /** Kills its own process. */
   | { do: "die"; ms: number }
+  /** Writes a row of `payment` in `job.transaction()`; in the first attempt it dies at this step. */
+  | { do: "pay"; source: "ours" | "theirs"; die?: Death; ms?: number }
   /** Waits until it is told how to end. */
   | { do: "gate" };
+
+/** Where a process dies: at a line of the body, or at a statement, before it is sent or after its answer. */
+export type Death = "before-write" | "after-write" | { sends: string; answered: boolean };
 
 export const VERBS = ["return", "throw", "snooze", "skip", "bury", "renew", "enqueue"] as const;
 export type Verb = (typeof VERBS)[number];

@@ -16,6 +16,7 @@ const all: errors.JobsError[] = [
   new errors.KeyLockedError("k"),
   new errors.JobLockedError("1-1"),
   new errors.LeaseLostError("1-1", 2),
+  new errors.TransactionUsedError("1-1"),
   new errors.JobTimeoutError(500),
   new errors.ShutdownError(),
 ];
