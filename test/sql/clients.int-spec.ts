@@ -34,7 +34,11 @@ afterAll(async () => {
 async function asAdmin(text: string): Promise<void> {
   const client = new pg.Client(databaseUrl());
   await client.connect();
-  await client.query(text).finally(() => client.end());
+  try {
+    await client.query(text);
+  } finally {
+    await client.end();
+  }
 }
 
 /** As it stands, in schema `jobs`. */

@@ -89,7 +89,8 @@ export async function addressMany(
     if (!Array.isArray(items))
       throw new OptionsError("call of enqueueMany", ["items: expected an array of payloads"]);
     const one = resolve(definition);
-    parseEnqueueOptions(one, shared);
+    // The keys may stand in the items.
+    parseEnqueueOptions(one, isRecord(shared) ? { ...shared, key: shared.key ?? "?" } : shared);
     return { contract: one, list: [...(items as unknown[])] };
   });
   const addressed: Addressed[] = [];
@@ -102,6 +103,9 @@ export async function addressMany(
   }
   return addressed;
 }
+
+const isRecord = (value: unknown): value is EnqueueOptions =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
 
 async function addressItem(
   store: Store,
