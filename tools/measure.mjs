@@ -1,14 +1,25 @@
 // `npm run measure`: repeats the loops that the design was chosen by, on this machine, in a few minutes, and
-// writes docs/measurements.md. Ratios within one run count; absolute numbers belong to the machine.
+// writes docs/measurements.md; `npm run measure -- history` prints one section. Ratios within one run count; absolute numbers belong to the machine.
 import { cpus, totalmem } from "node:os";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { startPostgres } from "./postgres.mjs";
 import { measureClaims } from "./measure/claims.mjs";
 import { measureEnqueue } from "./measure/enqueue.mjs";
+import { measureHistory } from "./measure/history.mjs";
 import { measureHorizon } from "./measure/horizon.mjs";
 import { measureWholePath } from "./measure/whole-path.mjs";
 import { Ground } from "./measure/ground.mjs";
 
+const ALL = {
+  enqueue: measureEnqueue,
+  claims: measureClaims,
+  horizon: measureHorizon,
+  "whole-path": measureWholePath,
+  history: measureHistory,
+};
+const [only] = process.argv.slice(2);
+if (only && !(only in ALL)) throw new Error(`expected one of ${Object.keys(ALL).join(", ")}`);
+const chosen = only ? [ALL[only]] : Object.values(ALL);
 const started = performance.now();
 const server = await startPostgres({
   durable: true,
@@ -17,14 +28,15 @@ const server = await startPostgres({
 try {
   const ground = await Ground.open(server.url());
   const sections = [];
-  for (const measure of [measureEnqueue, measureClaims, measureHorizon, measureWholePath]) {
+  for (const measure of chosen) {
     sections.push(await measure(ground));
     await ground.clear();
   }
   const version = await ground.serverVersion();
   await ground.close();
-  mkdirSync("docs", { recursive: true });
-  writeFileSync("docs/measurements.md", page(sections, version));
+  const text = page(sections, version);
+  if (only) console.log(text);
+  else writeFileSync("docs/measurements.md", text);
 } finally {
   await server.stop();
 }

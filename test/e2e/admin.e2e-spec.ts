@@ -240,6 +240,8 @@ describe("GET /admin/stats", () => {
               skipped: 0,
               cancelled: 0,
               dead: 0,
+              archived: 0,
+              pruned: 0,
             },
           ]),
           queues: [

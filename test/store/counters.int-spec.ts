@@ -33,7 +33,7 @@ const counted = async () =>
        count(*) filter (where state = 'succeeded')::int as succeeded,
        count(*) filter (where state = 'skipped')::int as skipped,
        count(*) filter (where state = 'cancelled')::int as cancelled,
-       count(*) filter (where state = 'dead')::int as dead
+       count(*) filter (where state = 'dead')::int as dead, 0 as archived, 0 as pruned
      from jobs.job_status group by queue, kind order by queue, kind`,
   );
 

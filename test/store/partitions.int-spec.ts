@@ -1,4 +1,4 @@
-import { ensurePartitions } from "../../libs/jobs/src/store/upkeep/chores.js";
+import { ensurePartitions } from "../../libs/jobs/src/store/upkeep/partitions.js";
 import { succeed } from "../../libs/jobs/src/store/transitions/succeed.js";
 import { Injectable } from "@nestjs/common";
 import { JobHandler, JobQueue } from "nestjs-pg-jobs";
@@ -16,7 +16,7 @@ const partitions = async () =>
   (
     await bench.sql<{ name: string }>(
       `select inhrelid::regclass::text as name from pg_inherits
-       where inhparent = any(array['${bench.schema}.done', '${bench.schema}.attempt_error']::regclass[])
+       where inhparent = any(array['${bench.schema}.done', '${bench.schema}.attempt_error', '${bench.schema}.event']::regclass[])
        order by 1`,
     )
   ).map(({ name }) => name.split(".")[1]!);
@@ -34,6 +34,7 @@ describe("partitions", () => {
     expect(await partitions()).toEqual([
       ...days.map((one) => `attempt_error_${one}`),
       ...days.map((one) => `done_${one}`),
+      ...days.map((one) => `event_${one}`),
     ]);
   });
 
@@ -44,9 +45,9 @@ describe("partitions", () => {
       sessions.map(async (session) => await ensurePartitions(session)),
     );
     expect(made.reduce((sum, n) => sum + n, 0)).toBe(3);
-    expect(await partitions()).toHaveLength(16);
+    expect(await partitions()).toHaveLength(24);
     expect(await ensurePartitions(sessions[0]!)).toBe(0);
-    expect(await ensurePartitions(sessions[0]!, 9)).toBe(4);
+    expect(await ensurePartitions(sessions[0]!, 9)).toBe(6);
   });
 
   it("take in one that was detached", async () => {

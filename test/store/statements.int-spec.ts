@@ -124,23 +124,29 @@ describe.each([
     await bench.sql(statistics.replace("%", bench.schema));
   });
 
-  it("a claim walks its lane in order and stops when it has enough", async () => {
-    const nodes = await plan(
-      "claim",
-      `${queue()}, ${await hands.version()}, '{${lane()}}', '{-infinity}', '{0}', '{0}', '{100}', 100, 30000, 1, 'infinity'`,
-    );
-    expect(indexes(nodes)).toEqual(new Set(["job_claim", "job_pkey", "queue_pkey"]));
-    expect(types(nodes)).not.toContain("Sort");
-    expect(types(nodes)).not.toContain("Seq Scan");
-    expect(touched(nodes)).toBeLessThanOrEqual(120);
-  });
+  it.each(["claim", "claim_noted"])(
+    "a %s walks its lane in order and stops when it has enough",
+    async (name) => {
+      const nodes = await plan(
+        name,
+        `${queue()}, ${await hands.version()}, '{${lane()}}', '{-infinity}', '{0}', '{0}', '{100}', 100, 30000, 1, 'infinity'`,
+      );
+      expect(indexes(nodes)).toEqual(new Set(["job_claim", "job_pkey", "queue_pkey"]));
+      expect(types(nodes)).not.toContain("Sort");
+      expect(types(nodes)).not.toContain("Seq Scan");
+      expect(touched(nodes)).toBeLessThanOrEqual(120);
+    },
+  );
 
-  it.each(["succeed", "skip"])("%s goes by the primary key", async (verb) => {
-    const nodes = await plan(verb, `${queue()}, '{1,2,3}', '{"1":[1],"2":[1],"3":[1]}', 1`);
-    expect([...indexes(nodes)].filter((name) => name!.startsWith("job"))).toEqual(["job_pkey"]);
-    expect(types(nodes)).not.toContain("Seq Scan");
-    expect(touched(nodes)).toBe(3);
-  });
+  it.each(["succeed", "skip", "succeed_and_forget", "skip_and_forget", "skip_and_forget_noted"])(
+    "%s goes by the primary key",
+    async (verb) => {
+      const nodes = await plan(verb, `${queue()}, '{1,2,3}', '{"1":[1],"2":[1],"3":[1]}', 1`);
+      expect([...indexes(nodes)].filter((name) => name!.startsWith("job"))).toEqual(["job_pkey"]);
+      expect(types(nodes)).not.toContain("Seq Scan");
+      expect(touched(nodes)).toBe(3);
+    },
+  );
 
   it.each([
     ["renew", `, 30000`],
@@ -148,13 +154,20 @@ describe.each([
     ["hand_back", ""],
     ["retry", ""],
     ["bury", ""],
+    ["snooze_noted", ""],
+    ["hand_back_noted", ""],
+    ["retry_noted", ""],
+    ["bury_noted", ""],
     ["find_settled", ""],
     ["still_held", ""],
     ["cancel_held", ""],
   ])("%s goes by the primary key", async (verb, more) => {
-    const field =
-      verb === "retry" ? '5, {"message":"x"}' : verb === "bury" ? '{}, "crashed", 1' : "1, 0";
-    const fence = verb === "hand_back" ? "true, false" : field;
+    const field = verb.startsWith("retry")
+      ? '5, {"message":"x"}'
+      : verb.startsWith("bury")
+        ? '{}, "crashed", 1'
+        : "1, 0";
+    const fence = verb.startsWith("hand_back") ? "true, false" : field;
     const nodes = await plan(
       verb,
       `${queue()}, '{1,2}', '{"1":[1, ${fence}],"2":[1, ${fence}]}', 1${more}`,
@@ -179,6 +192,12 @@ describe.each([
     expect(touched(nodes)).toBe(1);
   });
 
+  it("a history reads the rows of one job", async () => {
+    const nodes = await plan("get_history", `${queue()}, 77`);
+    expect(types(nodes)).not.toContain("Seq Scan");
+    expect(touched(nodes)).toBe(1);
+  });
+
   it("a key is looked up by its index", async () => {
     const nodes = await plan("find_by_key", `${queue()}, 'work', '{a,b}'`);
     expect(indexes(nodes)).toEqual(new Set(["job_key"]));
@@ -190,8 +209,8 @@ describe.each([
     expect(touched(nodes)).toBe(1);
   });
 
-  it("a requeue touches only its letter", async () => {
-    const nodes = await plan("requeue", `${queue()}, 77, null`);
+  it.each(["requeue", "requeue_noted"])("a %s touches only its letter", async (name) => {
+    const nodes = await plan(name, `${queue()}, 77, null`);
     expect(types(nodes)).not.toContain("Seq Scan");
     expect(indexes(nodes)).toContain("dead_pkey");
   });

@@ -6,6 +6,7 @@ import {
   type LaneRequest,
   claim as claimJobs,
 } from "../../libs/jobs/src/store/transitions/claim.js";
+import type { Writes } from "../../libs/jobs/src/store/transitions/noted.js";
 import { type NewJob, enqueue } from "../../libs/jobs/src/store/transitions/enqueue.js";
 import { register } from "../../libs/jobs/src/store/workers/workers.js";
 import type { Bench } from "./harness.js";
@@ -32,8 +33,13 @@ export class Hands {
     readonly kind: string,
   ) {}
 
-  static async open(bench: Bench, queue = "default", kind = "work", priority = 0): Promise<Hands> {
-    const session = bench.session("settle");
+  static async open(
+    bench: Bench,
+    queue = "default",
+    kind = "work",
+    priority = 0,
+    session = bench.session("settle"),
+  ): Promise<Hands> {
     const { id } = await ensureQueue(session, queue);
     const { lane } = await ensureLane(session, id, kind, priority);
     return new Hands(bench, session, id, lane, kind);
@@ -90,9 +96,10 @@ export class Hands {
       version?: number;
       session?: Session;
       leaseMs?: number;
+      writes?: Writes;
     } = {},
   ): Promise<Claim[]> {
-    return await claimJobs(over.session ?? this.session, {
+    const request = {
       queueId: this.queueId,
       version: over.version ?? (await this.version()),
       lanes: over.lanes ?? [from(this.lane)],
@@ -103,7 +110,8 @@ export class Hands {
         over.takeOver instanceof Date
           ? over.takeOver.toISOString()
           : `${over.takeOver ? "" : "-"}infinity`,
-    });
+    };
+    return await claimJobs(over.session ?? this.session, request, over.writes);
   }
 
   /** The lease of these jobs ran out a minute ago. */

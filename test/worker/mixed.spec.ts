@@ -78,6 +78,8 @@ it("two workers, 2,000 jobs of every fate: each is settled once, as its runs say
         succeeded: states.succeeded,
         skipped: states.skipped,
         dead: states.dead,
+        archived: 0,
+        pruned: 0,
       },
     ]);
     // The counters say the same once they are rolled up.

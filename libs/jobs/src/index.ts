@@ -1,6 +1,7 @@
 export { JobsModule } from "./jobs.module.js";
 export {
   type HandlerOptions,
+  type HistoryMode,
   type JobsOptions,
   type QueueOptions,
   type WorkerOptions,
@@ -35,6 +36,7 @@ export { JOB_STATES, type JobState } from "./job/state.js";
 export type { StandardSchemaV1 } from "./job/standard-schema.js";
 export { Events } from "./observe/events.js";
 export type { JobFilter, PageOptions } from "./job/job-filter.js";
+export type { HistoryEvent } from "./store/reads/history.js";
 export type { AttemptError, JobSummary, JobView } from "./store/reads/job.js";
 export type { KindCounts, QueueCounts, QueueHealth } from "./store/reads/stats.js";
 export type { WorkerView } from "./store/reads/workers.js";

@@ -136,7 +136,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         ]),
       );
     const { store, hints, database, events } = this.#root;
-    const { notify, payloadLimit, resultLimit } = this.#root.options;
+    const { notify, payloadLimit, resultLimit, keepFinishedMs } = this.#root.options;
     const worker: Worker = new Worker(
       {
         leaseMs,
@@ -144,6 +144,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         graceMs,
         notify,
         resultLimit,
+        keepFinishedMs,
         queues: [...named].map(([name, settings]) => ({ name, ...settings })),
       },
       {
@@ -153,7 +154,10 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         handlers,
         hint: (queueId, kind) => hints.hint(queueId, kind),
         chore: (name) =>
-          void runChore(store, name).catch((error: Error) => {
+          void runChore(store, name, {
+            keepFinishedMs,
+            warn: (message, params) => this.#logger.warn(message, params),
+          }).catch((error: Error) => {
             if (worker.state === "working")
               this.#logger.warn("A chore failed", { chore: name, cause: error.message });
           }),

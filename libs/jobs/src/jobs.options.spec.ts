@@ -27,6 +27,7 @@ describe("parseJobsOptions", () => {
       notify: true,
       payloadLimit: 1_048_576,
       resultLimit: 1_048_576,
+      keepFinishedMs: 604_800_000,
     });
     expect(Object.isFrozen(parsed)).toBe(true);
   });
@@ -104,6 +105,26 @@ describe("parseJobsOptions", () => {
   );
 });
 
+describe("keepFinished", () => {
+  it.each([
+    ["30d", 2_592_000_000],
+    ["1h", 3_600_000],
+    [86_400_000, 86_400_000],
+  ])("is a duration: %p", (keepFinished, ms) => {
+    expect(parseJobsOptions({ connection, keepFinished }).keepFinishedMs).toBe(ms);
+  });
+
+  it.each([0, "59m", "11y", "7", null, -1, true])("refuses %p", (keepFinished) => {
+    const found = problems(() => parseJobsOptions({ connection, keepFinished } as never));
+    expect(found).toEqual([expect.stringMatching(/^keepFinished: expected /)]);
+  });
+
+  it("is what keepFinised means", () => {
+    const found = problems(() => parseJobsOptions({ connection, keepFinised: "7d" } as never));
+    expect(found).toEqual([expect.stringMatching(/keepFinised: .*did you mean keepFinished/)]);
+  });
+});
+
 describe("parseWorkerOptions", () => {
   const Feature = { module: Object };
 
@@ -125,12 +146,42 @@ describe("parseWorkerOptions", () => {
       slow: { prefetch: 0 },
       constructor: {},
     };
+    const rest = { history: "exceptions", keep: true, archiveDeadMs: null, pruneDeadMs: null };
     expect([...parseWorkerOptions({ imports: [], queues }).queues!]).toEqual([
-      ["mail", { concurrency: 20, prefetch: 20 }],
-      ["bulk", { concurrency: 900, prefetch: 500 }],
-      ["slow", { concurrency: 10, prefetch: 0 }],
-      ["constructor", { concurrency: 10, prefetch: 10 }],
+      ["mail", { concurrency: 20, prefetch: 20, ...rest }],
+      ["bulk", { concurrency: 900, prefetch: 500, ...rest }],
+      ["slow", { concurrency: 10, prefetch: 0, ...rest }],
+      ["constructor", { concurrency: 10, prefetch: 10, ...rest }],
     ]);
+  });
+
+  it("reads what a queue keeps of its jobs", () => {
+    const queues = {
+      mail: { history: "full", archiveDead: "30d", pruneDead: "365d" },
+      bulk: { history: "none", keep: false },
+    } as const;
+    const parsed = parseWorkerOptions({ imports: [], queues }).queues!;
+    expect(parsed.get("mail")).toMatchObject({
+      history: "full",
+      keep: true,
+      archiveDeadMs: 2_592_000_000,
+      pruneDeadMs: 31_536_000_000,
+    });
+    expect(parsed.get("bulk")).toMatchObject({ history: "none", keep: false });
+  });
+
+  it.each([
+    [{ history: "ful" }, /queues\.mail\.history: .*did you mean 'full'/],
+    [{ history: true }, /queues\.mail\.history: expected 'full' or 'exceptions' or 'none'/],
+    [{ histroy: "full" }, /queues\.mail\.histroy: unknown option, did you mean history/],
+    [{ keep: "no" }, /queues\.mail\.keep: expected true or false/],
+    [{ archiveDead: "0s" }, /queues\.mail\.archiveDead: expected a duration/],
+    [{ pruneDead: "soon" }, /queues\.mail\.pruneDead: expected ms/],
+    [{ prunedead: "1d" }, /did you mean pruneDead/],
+    [{ archiveDead: "2d", pruneDead: "1d" }, /queues\.mail\.pruneDead: expected more than/],
+  ])("refuses %p for a queue, saying why", (mail, message) => {
+    const found = problems(() => parseWorkerOptions({ imports: [], queues: { mail } } as never));
+    expect(found).toEqual([expect.stringMatching(message)]);
   });
 
   it.each([

@@ -1,7 +1,7 @@
 import type { ModuleMetadata } from "@nestjs/common";
 import type { JobDefaults, ParsedDefaults } from "./job/defaults.js";
 import { DEFAULTS_KEYS, parseDefaults } from "./job/defaults.js";
-import type { Duration } from "./job/duration.js";
+import { type Duration, MAX_DURATION_MS } from "./job/duration.js";
 import { MAX_CONCURRENCY } from "./job/handler-options.js";
 import { OptionsCheck } from "./job/options-check.js";
 import { postgresUrlProblem } from "./job/postgres-url.js";
@@ -54,7 +54,16 @@ export interface JobsOptions {
   payloadLimit?: number;
   /** The longest result that is stored, in bytes of UTF-8; the job of a longer one succeeds without; default 1 MiB. */
   resultLimit?: number;
+  /**
+   * How long finished jobs are kept at least, with their errors and history; they go by whole days. 1 h..10 years,
+   * default 7 days. Workers that say different things: the longest of the last 24 hours holds.
+   */
+  keepFinished?: Duration;
 }
+
+/** How much of what happens to jobs is written down. */
+export type HistoryMode = (typeof HISTORY_MODES)[number];
+const HISTORY_MODES = ["full", "exceptions", "none"] as const;
 
 /** The options of one queue of a worker. */
 export interface QueueOptions {
@@ -62,6 +71,17 @@ export interface QueueOptions {
   concurrency?: number;
   /** How many more are claimed ahead; 0..500, default `concurrency`. */
   prefetch?: number;
+  /**
+   * What is written of each job: `'exceptions'` (default) what its tables do not tell, `'full'` everything,
+   * `'none'` nothing. Kept with the queue: the worker that started last decides.
+   */
+  history?: HistoryMode;
+  /** Whether jobs that succeeded or were skipped are kept for `keepFinished`, or deleted at once; default true. */
+  keep?: boolean;
+  /** The age at which a dead letter is archived; 1 s..10 years, default never. The worker that started last decides. */
+  archiveDead?: Duration;
+  /** The age at which a dead letter, archived or not, is deleted; 1 s..10 years, default never. */
+  pruneDead?: Duration;
 }
 
 /** The options of `JobsModule.forWorker`. */
@@ -97,12 +117,18 @@ export interface ParsedJobsOptions {
   readonly payloadLimit: number;
   /** In bytes. */
   readonly resultLimit: number;
+  readonly keepFinishedMs: number;
 }
 
 /** {@link QueueOptions} after checking, defaults filled in. */
 export interface ParsedQueueOptions {
   readonly concurrency: number;
   readonly prefetch: number;
+  readonly history: HistoryMode;
+  readonly keep: boolean;
+  /** Null: never. */
+  readonly archiveDeadMs: number | null;
+  readonly pruneDeadMs: number | null;
 }
 
 /** {@link WorkerOptions} after checking, defaults filled in. */
@@ -116,17 +142,28 @@ export interface ParsedWorkerOptions {
 }
 
 /** The options of a queue nothing was said about. */
-export const DEFAULT_QUEUE: ParsedQueueOptions = Object.freeze({ concurrency: 10, prefetch: 10 });
+export const DEFAULT_QUEUE: ParsedQueueOptions = Object.freeze({
+  concurrency: 10,
+  prefetch: 10,
+  history: "exceptions",
+  keep: true,
+  archiveDeadMs: null,
+  pruneDeadMs: null,
+});
 
+const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 const MAX_PREFETCH = 500;
 const MAX_JSON = 256 * 1024 * 1024; // what one jsonb value can hold
 
 const JOBS_KEYS =
-  "connection connections schema migrate defaults notify payloadLimit resultLimit".split(" ");
+  "connection connections schema migrate defaults notify payloadLimit resultLimit keepFinished".split(
+    " ",
+  );
 const SOURCES = ["useFactory", "useClass", "useExisting"];
 const ASYNC_KEYS = ["imports", "inject", "provideInjectionTokensFrom", ...SOURCES];
 const WORKER_KEYS = "imports queues lease poll grace".split(" ");
+const QUEUE_KEYS = "concurrency prefetch history keep archiveDead pruneDead".split(" ");
 
 /** Checks the options of `JobsModule.forRoot`. @throws OptionsError with all problems. */
 export function parseJobsOptions(options: JobsOptions): ParsedJobsOptions {
@@ -144,6 +181,8 @@ export function parseJobsOptions(options: JobsOptions): ParsedJobsOptions {
     notify: check.flag("notify", given.notify) ?? true,
     payloadLimit: check.integer("payloadLimit", given.payloadLimit, 2, MAX_JSON) ?? 1_048_576,
     resultLimit: check.integer("resultLimit", given.resultLimit, 2, MAX_JSON) ?? 1_048_576,
+    keepFinishedMs:
+      check.duration("keepFinished", given.keepFinished, HOUR_MS, MAX_DURATION_MS) ?? 7 * DAY_MS,
   };
   check.done();
   return Object.freeze(parsed as typeof parsed & { connection: ParsedConnection });
@@ -281,14 +320,25 @@ function parseQueues(check: OptionsCheck, value: unknown): ParsedWorkerOptions["
   for (const [name, options] of Object.entries(value)) {
     check.name("queues", name);
     const at = `queues.${name.slice(0, 64)}`;
-    const given = check.absentOr(at, options, ["concurrency", "prefetch"]);
+    const given = check.absentOr(at, options, QUEUE_KEYS);
     const concurrency =
       check.integer(`${at}.concurrency`, given.concurrency, 1, MAX_CONCURRENCY) ??
       DEFAULT_QUEUE.concurrency;
     const prefetch =
       check.integer(`${at}.prefetch`, given.prefetch, 0, MAX_PREFETCH) ??
       Math.min(concurrency, MAX_PREFETCH);
-    queues.set(name, Object.freeze({ concurrency, prefetch }));
+    const age = (key: "archiveDead" | "pruneDead") =>
+      check.duration(`${at}.${key}`, given[key], 1_000, MAX_DURATION_MS) ?? null;
+    const [archiveDeadMs, pruneDeadMs] = [age("archiveDead"), age("pruneDead")];
+    if (archiveDeadMs !== null && pruneDeadMs !== null && archiveDeadMs >= pruneDeadMs)
+      check.add(`${at}.pruneDead: expected more than archiveDead, found less or the same`);
+    const history =
+      check.word(`${at}.history`, given.history, HISTORY_MODES) ?? DEFAULT_QUEUE.history;
+    const keep = check.flag(`${at}.keep`, given.keep) ?? DEFAULT_QUEUE.keep;
+    queues.set(
+      name,
+      Object.freeze({ concurrency, prefetch, history, keep, archiveDeadMs, pruneDeadMs }),
+    );
   }
   if (queues.size === 0) check.add("queues: expected at least one, found none; or leave it out");
   return queues;

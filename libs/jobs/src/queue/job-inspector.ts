@@ -2,6 +2,7 @@ import { type JobFilter, type PageOptions, formatCursor, parseList } from "../jo
 import { OptionsCheck, isName, readable } from "../job/options-check.js";
 import { parseJobId } from "../job/job-id.js";
 import { unknownQueue } from "../job/unknown-queue.js";
+import { type HistoryEvent, history } from "../store/reads/history.js";
 import {
   type AttemptError,
   type JobSummary,
@@ -66,7 +67,22 @@ export class JobInspector {
   /** Each failed attempt with its error, oldest first. @throws BadJobIdError */
   async attempts(id: string): Promise<AttemptError[]> {
     const { queueId, number } = parseJobId(id);
-    return await this.#read(() => attempts(this.store, queueId, number));
+    return await this.#read(async () =>
+      attempts(this.store, queueId, number, await this.store.offers(2)),
+    );
+  }
+
+  /**
+   * What happened to the job, in order, as far back as its rows are kept; empty when nobody knows it. Whole where
+   * the queue's history is `'full'` or `'exceptions'`; otherwise only what its tables tell.
+   * @throws BadJobIdError, SchemaNotReadyError
+   */
+  async history(id: string): Promise<HistoryEvent[]> {
+    const { queueId, number } = parseJobId(id);
+    return await this.#read(async () => {
+      await this.store.needs(2, "the history of jobs");
+      return await history(this.store, queueId, number);
+    });
   }
 
   /** Jobs by queue, kind and state, from counters: the cost does not grow with the number of jobs. */

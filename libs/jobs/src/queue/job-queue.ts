@@ -9,7 +9,7 @@ import { isCheckViolation, isLockTimeout } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
 import { type JobView, get } from "../store/reads/job.js";
 import type { Store } from "../store/store.js";
-import { ensurePartitions } from "../store/upkeep/chores.js";
+import { ensurePartitions } from "../store/upkeep/partitions.js";
 import { type CancelAnswer, JobMovesError, cancel } from "../store/transitions/cancel.js";
 import type { Holder, NewJob } from "../store/transitions/enqueue.js";
 import { type RequeueAnswer, requeue } from "../store/transitions/requeue.js";
@@ -152,9 +152,10 @@ export class JobQueue {
     });
     const payload =
       replacement === undefined ? null : payloadText(id, replacement, this.payloadLimit);
-    const { answer, kind, queue } = await this.#changing(id, "requeue", () =>
-      requeue(this.store, queueId, number, payload),
-    );
+    const { answer, kind, queue } = await this.#changing(id, "requeue", async () => {
+      const history = await this.store.offers(2);
+      return await requeue(this.store, queueId, number, payload, { history });
+    });
     if (answer === "queued") {
       this.hints.hint(queueId, kind);
       if (this.events.heard("requeued")) this.events.emit({ event: "requeued", id, kind, queue });

@@ -86,6 +86,12 @@ export class Store implements Runner {
     return this.#version >= needed;
   }
 
+  /** The same; when it was not there so far, looks again. */
+  async offers(needed: number): Promise<boolean> {
+    if (this.#version < needed) await this.guard(() => this.#readVersion());
+    return this.#version >= needed;
+  }
+
   /** Rejects with {@link SchemaOutdatedError} when the schema lacks what `feature` stands on. */
   async needs(needed: number, feature: string): Promise<void> {
     if (this.#version >= needed) return;

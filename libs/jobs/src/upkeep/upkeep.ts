@@ -1,17 +1,29 @@
-import type { Runner } from "../pg/statement.js";
-import { ensurePartitions, rollUp, takeTurn } from "../store/upkeep/chores.js";
+import type { Store } from "../store/store.js";
+import { putOff, rollUp, takeTurn } from "../store/upkeep/chores.js";
+import { ensurePartitions } from "../store/upkeep/partitions.js";
 import { removeWindows } from "../store/upkeep/windows.js";
+import { type Retention, retain } from "./retention.chore.js";
 
 // Background duties. Each is a row; the process that moves its due time runs it, so that twenty replicas do it once.
 
-const CHORES: Record<string, (runner: Runner) => Promise<unknown>> = {
-  rollup: rollUp,
-  partitions: (runner) => ensurePartitions(runner),
-  windows: (runner) => removeWindows(runner),
+const CHORES: Record<string, (store: Store, retention: Retention) => Promise<unknown>> = {
+  rollup: (store) => rollUp(store),
+  partitions: (store) => ensurePartitions(store),
+  retention: retain,
+  windows: (store) => removeWindows(store),
 };
 
-/** Runs a chore that was seen to be due, unless another process was faster. Chores of newer releases are left to them. */
-export async function runChore(runner: Runner, name: string): Promise<void> {
+/**
+ * Runs a chore that was seen to be due, unless another process was faster. Chores of newer releases are left to them.
+ * One that fails is due again in a minute at the latest; it rejects with what failed.
+ */
+export async function runChore(store: Store, name: string, retention: Retention): Promise<void> {
   const chore = CHORES[name];
-  if (chore && (await takeTurn(runner, name))) await chore(runner);
+  if (!chore || !(await takeTurn(store, name))) return;
+  try {
+    await chore(store, retention);
+  } catch (error) {
+    await putOff(store, name).catch(() => undefined);
+    throw error;
+  }
 }

@@ -1,6 +1,7 @@
 import type { Session } from "../pg/session.js";
-import { isStatementTimeout } from "../pg/sqlstate.js";
-import { claim } from "../store/transitions/claim.js";
+import { isCheckViolation, isStatementTimeout } from "../pg/sqlstate.js";
+import { NEVER, claim } from "../store/transitions/claim.js";
+import type { Writes } from "../store/transitions/noted.js";
 import { monotonic } from "./held.js";
 import type { Outage } from "./outage.js";
 import type { ClaimAsk, QueueWorker } from "./queue-worker.js";
@@ -19,6 +20,10 @@ export interface ClaimerPorts {
   slots: Slots;
   outage: Outage;
   leaseMs: number;
+  /** How claims are written. */
+  writes(queue: QueueWorker): Writes;
+  /** There is no partition for today. */
+  makePartitions(): Promise<unknown>;
   /** A fresh worker id, given by the database and never given again. */
   register(): Promise<number>;
   /** Whether this process takes jobs now. */
@@ -61,7 +66,7 @@ export class Claimer {
 
   /** Until when, by the server's clock, a claim that is sent now may take over: wherever it waits on its way. */
   get #takeOverUntil(): string {
-    if (!this.mayTakeOver || this.#serverAhead === undefined) return "-infinity";
+    if (!this.mayTakeOver || this.#serverAhead === undefined) return NEVER;
     const { session, leaseMs } = this.ports;
     const heardAt = this.#serverAhead + session.heardAt;
     return new Date(heardAt + leaseMs / TAKE_OVER_SHARE).toISOString();
@@ -108,11 +113,15 @@ export class Claimer {
               version: queue.version,
               leaseMs,
               worker,
-              takeOverUntil: this.#takeOverUntil,
+              // What has expired was claimed once: it lies behind the cursor.
+              takeOverUntil: fromTheStart(ask) ? this.#takeOverUntil : NEVER,
             },
+            this.ports.writes(queue),
           );
         })
-        .catch((error: unknown) => {
+        .catch(async (error: unknown) => {
+          // An event has no partition for today; the next claim finds one.
+          if (isCheckViolation(error)) await this.ports.makePartitions();
           if (isStatementTimeout(error) && !ask.suspect)
             queue.cursor.gaveUp(monotonic() - sentAt, monotonic());
           throw error;
@@ -137,3 +146,5 @@ export class Claimer {
     return (this.#id = id);
   }
 }
+
+const fromTheStart = ({ lanes }: ClaimAsk): boolean => lanes.some(({ at }) => at === "-infinity");

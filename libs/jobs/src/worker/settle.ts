@@ -5,13 +5,16 @@ import { ConnectionLostError, type Session } from "../pg/session.js";
 import { isCheckViolation, isDataError } from "../pg/sqlstate.js";
 import { bury } from "../store/transitions/bury.js";
 import { cancelHeld } from "../store/transitions/cancel.js";
+import { existing } from "../store/transitions/enqueue.js";
+import type { Fence } from "../store/transitions/fence.js";
 import { handBack } from "../store/transitions/hand-back.js";
+import type { Writes } from "../store/transitions/noted.js";
 import { retry } from "../store/transitions/retry.js";
 import { settled } from "../store/transitions/settled.js";
 import { skip } from "../store/transitions/skip.js";
 import { snooze } from "../store/transitions/snooze.js";
 import { succeed } from "../store/transitions/succeed.js";
-import { ensurePartitions } from "../store/upkeep/chores.js";
+import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Attempt } from "./attempt.js";
 
 // Writes what became of attempts, in batches: whatever gathered while the last statement was under way goes
@@ -78,6 +81,8 @@ export class Settler {
     private readonly listener: SettleListener,
     /** The longest result that is stored, in bytes. */
     private readonly resultLimit: number,
+    /** How settling is written in this queue. */
+    private readonly writes: (queueId: number) => Writes = () => ({}),
   ) {}
 
   add(attempt: Attempt, settlement: Settlement): void {
@@ -130,7 +135,7 @@ export class Settler {
     const cancelled = BACK.has(settlement.verb) && (await this.#cancel(queueId, worker, rest));
     const uncertain = rest.filter((one) => one.uncertain && one.sent === one.attempt.claim.attempt);
     if (uncertain.length > 0) {
-      for (const id of await settled(this.session, queueId, worker, uncertain.map(fenceOf)))
+      for (const id of await this.#settledBefore(queueId, worker, uncertain.map(fenceOf)))
         done.add(id);
     }
     for (const one of group) {
@@ -149,6 +154,15 @@ export class Settler {
     return new Set(rest.filter((one) => done.has(one.attempt.claim.id)));
   }
 
+  /** Those that the statement without an answer has settled. What is not kept leaves nothing: it is in no place at all. */
+  async #settledBefore(queueId: number, worker: number, batch: Fence[]): Promise<Set<string>> {
+    const found = await settled(this.session, queueId, worker, batch);
+    if (this.writes(queueId).keep !== false) return found;
+    const ids = batch.map(({ id }) => id);
+    const there = await existing(this.session, queueId, ids);
+    return new Set([...found, ...ids.filter((id) => !there.has(id))]);
+  }
+
   async #send(
     verb: Verb,
     queueId: number,
@@ -156,6 +170,7 @@ export class Settler {
     group: readonly Pending[],
   ): Promise<Set<string>> {
     const { session } = this;
+    const writes = this.writes(queueId);
     switch (verb) {
       case "succeed":
       case "skip":
@@ -164,6 +179,7 @@ export class Settler {
           queueId,
           worker,
           group.map((one) => ({ ...fenceOf(one), result: one.text })),
+          writes,
         );
       case "snooze":
         return await snooze(
@@ -171,6 +187,7 @@ export class Settler {
           queueId,
           worker,
           group.map((one) => ({ ...fenceOf(one), ...as(one, "snooze") })),
+          writes,
         );
       case "retry":
         return await retry(
@@ -182,6 +199,7 @@ export class Settler {
             delayMs: as(one, "retry").delayMs,
             error: one.text!,
           })),
+          writes,
         );
       case "bury":
         return await bury(
@@ -197,6 +215,7 @@ export class Settler {
               failed: reason !== "crashed" && reason !== "buried",
             };
           }),
+          writes,
         );
       case "hand-back":
         return await handBack(
@@ -204,6 +223,7 @@ export class Settler {
           queueId,
           worker,
           group.map((one) => ({ ...fenceOf(one), ...as(one, "hand-back") })),
+          writes,
         );
       case "cancel":
         return await cancelHeld(

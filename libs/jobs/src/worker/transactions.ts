@@ -9,9 +9,10 @@ import type { Session } from "../pg/session.js";
 import { isCheckViolation, isFatal, isMissingSchema, sqlState } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
 import type { Claim } from "../store/transitions/claim.js";
+import type { Writes } from "../store/transitions/noted.js";
 import { succeed } from "../store/transitions/succeed.js";
 import { type Claimant, enter, outcome } from "../store/transitions/transact.js";
-import { ensurePartitions } from "../store/upkeep/chores.js";
+import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Attempt } from "./attempt.js";
 import { type Lent, lend, transactionStatus } from "./lent.js";
 
@@ -42,6 +43,8 @@ export interface TransactionPorts {
   on(tx: { query(sql: string, values?: unknown[]): Promise<unknown> }): Runner;
   /** In bytes. */
   resultLimit: number;
+  /** How settling is written in this queue. */
+  writes(queueId: number): Writes;
   /** As whom this process claims. */
   claimant(worker: number): Claimant;
 }
@@ -216,7 +219,13 @@ export class Transactions {
         const { claim } = attempt;
         const fence = { id: claim.id, attempt: claim.attempt, result: text };
         const done = await replied(
-          succeed(firstOnly(this.ports.on(tx)), claim.queueId, claim.worker, [fence]),
+          succeed(
+            firstOnly(this.ports.on(tx)),
+            claim.queueId,
+            claim.worker,
+            [fence],
+            this.ports.writes(claim.queueId),
+          ),
         );
         if (done.has(claim.id)) return claim;
         // The process was handed the same run again meanwhile.
@@ -247,7 +256,8 @@ export class Transactions {
     const fence = { id: claim.id, attempt: claim.attempt };
     for (let pause = 20; !this.#closed; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
       try {
-        const became = await outcome(this.ports.settles, claim.queueId, claim.worker, fence);
+        const { keep = true } = this.ports.writes(claim.queueId);
+        const became = await outcome(this.ports.settles, claim.queueId, claim.worker, fence, keep);
         if (became !== "open") return became;
       } catch {
         // The database is away, or busy with itself: it is asked again.

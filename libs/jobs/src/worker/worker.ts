@@ -5,9 +5,11 @@ import type { Database } from "../pg/database.js";
 import { Listener } from "../pg/listener.js";
 import type { Session } from "../pg/session.js";
 import { ensureQueue } from "../store/queues/lanes.js";
+import { type QueueSettings, applyQueueSettings } from "../store/queues/settings.js";
 import { wakeChannel } from "../store/queues/wake.js";
 import type { Store } from "../store/store.js";
-import { ensurePartitions } from "../store/upkeep/chores.js";
+import { ensurePartitions } from "../store/upkeep/partitions.js";
+import type { Writes } from "../store/transitions/noted.js";
 import { beat, register, retire } from "../store/workers/workers.js";
 import type { Attempt, AttemptPorts } from "./attempt.js";
 import { Claimer } from "./claimer.js";
@@ -24,8 +26,18 @@ import { type TransactionPorts, Transactions } from "./transactions.js";
 // The process at work, from its first connection to its last settle. The lookout sees what is due, the claimer
 // takes it, the slots run it, the settler writes what became of it; this file puts them together and drains them.
 
+export interface WorkerQueue extends QueueSettings {
+  name: string;
+  concurrency: number;
+  prefetch: number;
+  /** Whether jobs that succeeded or were skipped are kept. */
+  keep: boolean;
+}
+
 export interface WorkerSettings {
-  queues: readonly { name: string; concurrency: number; prefetch: number }[];
+  queues: readonly WorkerQueue[];
+  /** How long what is finished is kept. */
+  keepFinishedMs: number;
   leaseMs: number;
   pollMs: number;
   graceMs: number;
@@ -60,6 +72,8 @@ export class Worker {
   state: WorkerState = "new";
   readonly #handlers: Map<string, HandlerSlots>;
   readonly #queues = new Map<number, QueueWorker>();
+  /** What was said of each queue, by its id. */
+  readonly #said = new Map<number, WorkerQueue>();
   readonly #outage: Outage;
   readonly #slots: Slots;
   readonly #claims: Session;
@@ -102,7 +116,9 @@ export class Worker {
       warn: (message, params) => this.state !== "stopped" && ports.log("warn", message, params),
       failing: (error) => this.#outage.complain("settling fails and is tried again", error),
     });
-    this.#settler = new Settler(this.#settles, this.#slots, settings.resultLimit);
+    this.#settler = new Settler(this.#settles, this.#slots, settings.resultLimit, (queueId) =>
+      this.#writes(queueId),
+    );
     this.#transactions = new Transactions({
       clients: database.clients,
       settles: this.#settles,
@@ -110,6 +126,7 @@ export class Worker {
       listener: this.#slots,
       on: (tx) => ports.on(tx),
       resultLimit: settings.resultLimit,
+      writes: (queueId) => this.#writes(queueId),
       claimant: (id) => ({ id, host: hostname(), pid: process.pid }),
     });
     this.#claimer = new Claimer({
@@ -117,6 +134,8 @@ export class Worker {
       slots: this.#slots,
       outage: this.#outage,
       leaseMs: settings.leaseMs,
+      writes: (queue) => this.#writes(queue.settings.id),
+      makePartitions: () => ensurePartitions(store.session),
       register: () => register(store.session, this.#card()),
       open: () => this.#open,
     });
@@ -268,6 +287,7 @@ export class Worker {
     // The new schema gives worker ids from 1 again: ours may become somebody else's.
     this.#claimer.forgetId();
     this.#queues.clear();
+    this.#said.clear();
     this.ports.store.forget();
     void this.#begin();
   }
@@ -279,8 +299,39 @@ export class Worker {
       for (const settings of this.settings.queues) {
         const { id } = await ensureQueue(store.session, settings.name);
         this.#queues.set(id, new QueueWorker({ ...settings, id }, this.#handlers));
+        this.#said.set(id, settings);
       }
+      if (store.has(2)) await this.#applySettings();
     });
+  }
+
+  #writes(queueId: number): Writes {
+    const said = this.#said.get(queueId);
+    return {
+      history: this.ports.store.has(2),
+      full: said?.history === "full",
+      keep: said?.keep !== false,
+    };
+  }
+
+  /** Where each process finds them, those that enqueue and requeue too. */
+  async #applySettings(): Promise<void> {
+    const { ports } = this;
+    for (const [id, said] of this.#said) {
+      const before = await applyQueueSettings(ports.store.session, id, said);
+      if (before !== undefined)
+        ports.log("log", "The settings of a queue are now those of this worker", {
+          queue: said.name,
+          history: said.history,
+          before,
+        });
+    }
+  }
+
+  /** The schema was migrated while we work on it: from now on its additions are used. */
+  async #grow(): Promise<void> {
+    const { store } = this.ports;
+    if (!store.has(2) && (await store.offers(2))) await this.#applySettings();
   }
 
   #listen(): void {
@@ -343,6 +394,7 @@ export class Worker {
         this.settings.queues.map(({ name }) => [name, [...this.#handlers.keys()]]),
       ),
       slots: this.settings.queues.reduce((sum, { concurrency }) => sum + concurrency, 0),
+      ...(this.ports.store.has(2) ? { keepFinishedMs: this.settings.keepFinishedMs } : {}),
     };
   }
 
@@ -352,6 +404,7 @@ export class Worker {
       const { id } = this.#claimer;
       if (id !== undefined)
         beat(this.ports.store.session, id, this.running, this.lost).catch(() => undefined);
+      this.#grow().catch(() => undefined);
       this.#beat();
     }, BEAT_MS).unref();
   }

@@ -1,14 +1,14 @@
 import { deadLetters } from "./0002/dead-letters.js";
+import { history, jobEvent } from "./0002/history.js";
 import { keys } from "./0002/keys.js";
+import { retention } from "./0002/retention.js";
 import { sql } from "./0002/sql.js";
 import type { Migration } from "./migration.js";
-import { cancelled } from "./0002/cancelled.js";
-import { partitions } from "./0002/partitions.js";
 
 type Part = (jobs: string) => string;
 
 /** Keys, SQL functions, history, retention, progress: a file each, so that each can be read alone. */
-const PARTS: readonly Part[] = [partitions, deadLetters, cancelled, keys, sql];
+const PARTS: readonly Part[] = [history, retention, jobEvent, deadLetters, keys, sql];
 
 /** Adds to the spine, changes nothing of it: the release before goes on working on this schema. */
 export const foundation: Migration = {

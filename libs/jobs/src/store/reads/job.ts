@@ -48,14 +48,24 @@ select ${SUMMARY}, s.payload, s.result
 from ${jobs}.job_status s where s.queue_id = $1::integer and s.number = $2::bigint`,
 );
 
-const getErrors = new Statement(
-  "get_errors",
-  (jobs) => `
-select errors from ${jobs}.dead where queue_id = $1::integer and id = $2::bigint
+const errorsText = (jobs: string, places: readonly string[]) => `
+${places
+  .map(
+    (
+      place,
+    ) => `select (select jsonb_agg(x - '{generation,ended}'::text[] order by place) from jsonb_array_elements(errors) with ordinality one (x, place))
+from ${jobs}.${place} where queue_id = $1::integer and id = $2::bigint
 union all
-select jsonb_agg(jsonb_build_object('attempt', attempt, 'startedAt', started_at, 'failedAt', failed_at, 'error', error) order by attempt)
+`,
+  )
+  .join(
+    "",
+  )}select jsonb_agg(jsonb_build_object('attempt', attempt, 'startedAt', started_at, 'failedAt', failed_at, 'error', error) order by attempt)
 from ${jobs}.attempt_error where queue_id = $1::integer and job_id = $2::bigint
-limit 1`,
+limit 1`;
+const getErrors = new Statement("get_errors", (jobs) => errorsText(jobs, ["dead"]));
+const getArchivedErrors = new Statement("get_errors_or_archived", (jobs) =>
+  errorsText(jobs, ["dead", "dead_archive"]),
 );
 
 const json = (text: string | null | undefined): unknown =>
@@ -115,7 +125,8 @@ export async function attempts(
   runner: Runner,
   queueId: number,
   id: string,
+  archive = false,
 ): Promise<AttemptError[]> {
-  const [row] = await runner.run(getErrors, [queueId, id]);
+  const [row] = await runner.run(archive ? getArchivedErrors : getErrors, [queueId, id]);
   return (json(row?.[0]) as AttemptError[] | null) ?? [];
 }

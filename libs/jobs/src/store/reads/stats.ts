@@ -10,6 +10,10 @@ export interface KindCounts {
   skipped: number;
   cancelled: number;
   dead: number;
+  /** Dead letters that were archived. */
+  archived: number;
+  /** Jobs that are not kept any more, or never were. */
+  pruned: number;
 }
 
 /** Jobs of one queue by state, and the kinds it has ever had; finished ones as far back as they are kept. */
@@ -32,7 +36,7 @@ export interface QueueHealth {
 }
 
 // From the counters, never by counting rows.
-const byState = [0, 1, 2, 3, 4]
+const byState = [0, 1, 2, 3, 4, 6, 5]
   .map((state) => `coalesce(sum(s.n) filter (where s.state = ${state}), 0)`)
   .join(", ");
 const countKinds = new Statement(
@@ -116,12 +120,14 @@ where exists (select 1 from ${jobs}.job j where j.queue_id = l.queue_id and j.la
 order by 1, 2`,
 );
 
-const states = ([unfinished, succeeded, skipped, cancelled, dead]: Row) => ({
+const states = ([unfinished, succeeded, skipped, cancelled, dead, archived, pruned]: Row) => ({
   unfinished: Number(unfinished),
   succeeded: Number(succeeded),
   skipped: Number(skipped),
   cancelled: Number(cancelled),
   dead: Number(dead),
+  archived: Number(archived),
+  pruned: Number(pruned),
 });
 
 export async function counts(runner: Runner): Promise<KindCounts[]> {
@@ -133,9 +139,9 @@ export async function queueCounts(runner: Runner): Promise<QueueCounts[]> {
   const rows = await runner.run(countQueues);
   return rows.map((row) => ({
     queue: row[0]!,
-    ...states(row.slice(1, 6)),
-    kinds: JSON.parse(row[6]!) as string[],
-    createdAt: row[7]!,
+    ...states(row.slice(1, 8)),
+    kinds: JSON.parse(row[8]!) as string[],
+    createdAt: row[9]!,
   }));
 }
 

@@ -1,5 +1,6 @@
-import { type Runner, Statement } from "../../pg/statement.js";
+import type { Runner } from "../../pg/statement.js";
 import { type Fence, fenceValues, fenced, field, textField } from "./fence.js";
+import { NotedStatement, type Writes } from "./noted.js";
 
 /** Why a job is dead: attempts used up, told so by the handler or a definition, or its process died under it. */
 export type BuryReason = "exhausted" | "buried" | "bury-on" | "not-retryable" | "crashed";
@@ -12,9 +13,16 @@ export interface Bury extends Fence {
   failed: boolean;
 }
 
-const buryJobs = new Statement(
+// The letter's errors say which of them ended an earlier generation: `attempt_error` and `event` go sooner than it.
+const generationOf = (jobs: string) => ` || jsonb_build_object('generation', e.generation) || case
+        when e.generation < m.generation and exists (
+          select from ${jobs}.event r where r.job_id = m.id and r.queue_id = m.queue_id and r.event = 'requeued'
+            and (r.details ->> 'finishedAt')::timestamptz = e.failed_at)
+        then '{"ended": true}'::jsonb else '{}' end`;
+
+const buryJobs = new NotedStatement(
   "bury",
-  (jobs) => `
+  (jobs, note, history) => `
 -- running → dead
 with mine as (
   delete from ${jobs}.job j
@@ -31,12 +39,12 @@ with mine as (
   select m.id, m.created_at, m.run_at, m.claimed_at, m.worker, m.attempt, m.queue_id, m.failures, m.crashes, m.lane % 10000,
     m.generation, m.attempts, m.timeout_ms, m.kind, m.key, m.limit_key, m.headers, m.payload, m.reason, m.error,
     coalesce((
-      select jsonb_agg(jsonb_build_object('attempt', e.attempt, 'startedAt', e.started_at, 'failedAt', e.failed_at, 'error', e.error)
+      select jsonb_agg(jsonb_build_object('attempt', e.attempt, 'startedAt', e.started_at, 'failedAt', e.failed_at, 'error', e.error)${history ? generationOf(jobs) : ""}
         order by e.attempt)
       from ${jobs}.attempt_error e where e.job_id = m.id and e.queue_id = m.queue_id
-    ), '[]') || jsonb_build_object('attempt', m.attempt, 'startedAt', m.claimed_at, 'failedAt', now(), 'error', m.error)
+    ), '[]') || jsonb_build_object('attempt', m.attempt, 'startedAt', m.claimed_at, 'failedAt', now(), 'error', m.error${history ? ", 'generation', m.generation" : ""})
   from mine m
-)
+)${note({ event: "died", from: "mine", modes: ["full"], details: "jsonb_build_object('reason', reason, 'error', error)" })}
 select id from mine`,
 );
 
@@ -46,9 +54,10 @@ export async function bury(
   queueId: number,
   worker: number,
   batch: readonly Bury[],
+  writes: Writes = {},
 ): Promise<Set<string>> {
   const rows = await runner.run(
-    buryJobs,
+    buryJobs.for(writes),
     fenceValues(
       queueId,
       worker,

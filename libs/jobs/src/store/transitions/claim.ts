@@ -1,4 +1,5 @@
 import { type Runner, Statement, arrayOf } from "../../pg/statement.js";
+import { type Writes, modeIs } from "./noted.js";
 
 /** Where the scan of a lane starts. A hint only: what lies before is found by the next rescan. */
 export interface LaneRequest {
@@ -20,9 +21,12 @@ export interface ClaimRequest {
   room: number;
   leaseMs: number;
   worker: number;
-  /** Until then, by the server's clock, it may take over expired leases of others; '-infinity' = never. */
+  /** Until then, by the server's clock, it may take over expired leases of others; {@link NEVER} = not at all. */
   takeOverUntil: string;
 }
+
+/** PostgreSQL's oldest time. */
+export const NEVER = "-infinity";
 
 /** A job in the hands of a worker: this attempt of it is ours until the lease runs out. */
 export interface Claim {
@@ -49,9 +53,7 @@ export interface Claim {
 // thing that arrives when it is back, before any renewal of those whose leases ran out meanwhile.
 // The sub-select in ANY(ARRAY(…)) runs once, whatever the planner thinks; a join here was planned for an
 // empty table and stayed so. MATERIALIZED keeps LIMIT … SKIP LOCKED from being run again.
-const claimJobs = new Statement(
-  "claim",
-  (jobs) => `
+const claimText = (jobs: string, history: boolean) => `
 -- queued → running
 with picked as materialized (
   select one.id, one.expired
@@ -71,7 +73,7 @@ with picked as materialized (
   ) one
   where q.id = $1::integer and q.version = $2::integer
   limit $8::integer
-)
+)${history ? told(jobs) : ""}
 update ${jobs}.job j
 set lease_until = to_timestamp(extract(epoch from now())::float8 + $9::float8 / 1000),
   claimed_at = now(),
@@ -80,13 +82,35 @@ set lease_until = to_timestamp(extract(epoch from now())::float8 + $9::float8 / 
   crashes = j.crashes + (j.lease_until is not null)::integer
 where j.queue_id = $1::integer and j.id = any(array(select id from picked))
 returning j.id, j.lane, j.attempt, j.failures, j.crashes, j.attempts, j.timeout_ms, j.run_at, j.payload,
-  case when j.cancel_at is null then j.id = any(array(select id from picked where expired)) end`,
-);
+  case when j.cancel_at is null then j.id = any(array(select id from picked where expired)) end`;
+
+/**
+ * A take-over leaves no trace on the row; of a start, only the last one stays there. Reads the rows once more, as
+ * they were: what nearly every claim has no use for is not carried along.
+ */
+const told = (jobs: string) => `, told as (
+  insert into ${jobs}.event (job_id, started_at, attempt, worker, queue_id, generation, event, details)
+  select j.id, case when told.rescue then j.claimed_at end, j.attempt + 1, $10::integer, j.queue_id, j.generation,
+    case when told.rescue then 'rescued' else 'started' end,
+    case when told.rescue then jsonb_build_object('worker', j.worker) end
+  from ${jobs}.job j cross join (values (true), (false)) told (rescue)
+  where j.queue_id = $1::integer and j.id = any(array(select id from picked where expired or ${modeIs(jobs, ["full"])}))
+    and case when told.rescue then j.lease_until is not null and ${modeIs(jobs, ["exceptions", "full"])}
+      else ${modeIs(jobs, ["full"])} end
+)`;
+
+const claimJobs = new Statement("claim", (jobs) => claimText(jobs, false));
+const claimAndTell = new Statement("claim_noted", (jobs) => claimText(jobs, true));
 
 /** Takes due jobs, highest lane first; in the order of the lanes, then of time, then of id. */
-export async function claim(runner: Runner, request: ClaimRequest): Promise<Claim[]> {
+export async function claim(
+  runner: Runner,
+  request: ClaimRequest,
+  { history = false, full = false }: Writes = {},
+): Promise<Claim[]> {
   const { queueId, version, lanes, room, leaseMs, worker, takeOverUntil } = request;
-  const rows = await runner.run(claimJobs, [
+  const tells = history && (full || takeOverUntil !== NEVER);
+  const rows = await runner.run(tells ? claimAndTell : claimJobs, [
     queueId,
     version,
     arrayOf(lanes.map((one) => one.lane)),

@@ -1,5 +1,6 @@
-import { type Runner, Statement } from "../../pg/statement.js";
+import type { Runner } from "../../pg/statement.js";
 import { type Fence, fenceValues, fenced, textField } from "./fence.js";
+import { NotedStatement, type Writes } from "./noted.js";
 
 export interface HandBack extends Fence {
   /** It ran here and its process lived: earlier crashes are forgiven. Never started: they stay. */
@@ -8,9 +9,9 @@ export interface HandBack extends Fence {
   quarantine: boolean;
 }
 
-const handBackJobs = new Statement(
+const handBackJobs = new NotedStatement(
   "hand_back",
-  (jobs) => `
+  (jobs, note) => `
 -- running → queued: given back, no attempt spent
 with mine as (
   update ${jobs}.job j
@@ -19,8 +20,8 @@ with mine as (
     lane = case when (${textField(2)})::boolean then j.lane % 10000 + 20000
                 when (${textField(1)})::boolean then j.lane % 10000 else j.lane end
   where ${fenced} and j.cancel_at is null
-  returning j.id
-)
+  returning j.id, j.queue_id, j.claimed_at, j.attempt, j.generation
+)${note({ event: "handed-back", from: "mine", modes: ["exceptions", "full"] })}
 select id from mine`,
 );
 
@@ -30,9 +31,10 @@ export async function handBack(
   queueId: number,
   worker: number,
   batch: readonly HandBack[],
+  writes: Writes = {},
 ): Promise<Set<string>> {
   const rows = await runner.run(
-    handBackJobs,
+    handBackJobs.for(writes),
     fenceValues(queueId, worker, batch, (one) => `${one.started},${one.quarantine}`),
   );
   return new Set(rows.map(([id]) => id!));

@@ -1,5 +1,6 @@
-import { type Runner, Statement } from "../../pg/statement.js";
+import type { Runner } from "../../pg/statement.js";
 import { type Fence, fenceValues, fenced, field, textField } from "./fence.js";
+import { NotedStatement, type Writes } from "./noted.js";
 
 export interface Retry extends Fence {
   delayMs: number;
@@ -7,9 +8,9 @@ export interface Retry extends Fence {
   error: string;
 }
 
-const retryJobs = new Statement(
+const retryJobs = new NotedStatement(
   "retry",
-  (jobs) => `
+  (jobs, note) => `
 -- running → queued: the attempt failed, another one is left
 with mine as (
   update ${jobs}.job j
@@ -20,7 +21,7 @@ with mine as (
 ), noted as (
   insert into ${jobs}.attempt_error (job_id, started_at, attempt, worker, queue_id, generation, error)
   select id, claimed_at, attempt, $4::integer, queue_id, generation, error from mine
-)
+)${note({ event: "retried", from: "mine", modes: ["full"], details: "jsonb_build_object('error', error, 'delayMs', $3::jsonb -> id::text -> 1)" })}
 select id from mine`,
 );
 
@@ -30,9 +31,10 @@ export async function retry(
   queueId: number,
   worker: number,
   batch: readonly Retry[],
+  writes: Writes = {},
 ): Promise<Set<string>> {
   const rows = await runner.run(
-    retryJobs,
+    retryJobs.whenFull(writes),
     fenceValues(queueId, worker, batch, (one) => `${one.delayMs},${one.error}`),
   );
   return new Set(rows.map(([id]) => id!));

@@ -1,5 +1,6 @@
 import { isLockTimeout } from "../../pg/sqlstate.js";
 import { type Runner, Statement } from "../../pg/statement.js";
+import { existing } from "./enqueue.js";
 import { type Fence, fenceValues, fenced } from "./fence.js";
 import { finished } from "./settled.js";
 
@@ -50,6 +51,7 @@ export async function outcome(
   queueId: number,
   worker: number,
   fence: Fence,
+  keep: boolean,
 ): Promise<"committed" | "rolled-back" | "lost" | "open"> {
   try {
     const held = await runner.run(lockJob, fenceValues(queueId, worker, [fence]));
@@ -59,5 +61,9 @@ export async function outcome(
     throw error;
   }
   const done = await finished(runner, queueId, worker, [fence]);
-  return done.has(fence.id) ? "committed" : "lost";
+  if (done.has(fence.id)) return "committed";
+  // What is not kept leaves nothing when it succeeds: it is in no place at all.
+  return !keep && !(await existing(runner, queueId, [fence.id])).has(fence.id)
+    ? "committed"
+    : "lost";
 }

@@ -19,9 +19,10 @@ select queue_id, lane, state, day, n from sums where n <> 0
 on conflict (queue_id, lane, state, day) do update set n = s.n + excluded.n`,
 );
 
-const makePartitions = new Statement(
-  "ensure_partitions",
-  (jobs) => `select ${jobs}.ensure_partitions($1::integer)`,
+const putOffChore = new Statement(
+  "put_off_chore",
+  (jobs) => `
+update ${jobs}.chore set due_at = least(due_at, now() + interval '1 minute') where name = $1::text`,
 );
 
 /** Whoever moves the chore's due time runs it. */
@@ -29,13 +30,12 @@ export async function takeTurn(runner: Runner, name: string): Promise<boolean> {
   return (await runner.run(takeChore, [name])).length > 0;
 }
 
+/** It has failed: somebody tries again in a minute. */
+export async function putOff(runner: Runner, name: string): Promise<void> {
+  await runner.run(putOffChore, [name]);
+}
+
 /** Folds the counters' deltas into their sums. */
 export async function rollUp(runner: Runner): Promise<void> {
   await runner.run(rollUpStats);
-}
-
-/** Daily partitions of finished jobs and errors, `days` ahead; answers how many were made. */
-export async function ensurePartitions(runner: Runner, days = 7): Promise<number> {
-  const [row] = await runner.run(makePartitions, [days]);
-  return Number(row![0]);
 }

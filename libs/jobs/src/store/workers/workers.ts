@@ -11,6 +11,17 @@ insert into ${jobs}.worker (host, pid, kinds, slots)
 select $1::text, $2::integer, $3::text::jsonb, $4::integer from waits_for_disk returning id`,
 );
 
+const registerWithRetention = new Statement(
+  "register_worker_with_retention",
+  (jobs) => `
+with waits_for_disk as materialized (
+  select set_config('synchronous_commit', case level when 'off' then 'local' else level end, true)
+  from current_setting('synchronous_commit') level
+)
+insert into ${jobs}.worker (host, pid, kinds, slots, keep_finished)
+select $1::text, $2::integer, $3::text::jsonb, $4::integer, $5::float8 * interval '1 ms' from waits_for_disk returning id`,
+);
+
 const beatWorker = new Statement(
   "beat_worker",
   (jobs) => `
@@ -23,6 +34,24 @@ const retireWorker = new Statement(
 update ${jobs}.worker set beat_at = now(), stopped_at = now(), running = 0, lost = $2::bigint where id = $1::integer`,
 );
 
+// Somebody who is stopped today may be started again tomorrow.
+const findKept = new Statement(
+  "kept_finished",
+  (jobs) => `
+select extract(epoch from w.keep_finished) * 1000, bool_or(w.stopped_at is null and w.beat_at > now() - interval '1 minute')
+from ${jobs}.worker w where w.beat_at > now() - interval '1 day' and w.keep_finished is not null
+group by w.keep_finished`,
+);
+
+const forgetSilent = new Statement(
+  "forget_workers",
+  (jobs) => `
+delete from ${jobs}.worker w
+where w.beat_at < now() - $1::float8 * interval '1 ms' - interval '2 days'
+  and not exists (select from ${jobs}.dead d where d.worker = w.id)
+  and not exists (select from ${jobs}.dead_archive d where d.worker = w.id)`,
+);
+
 /** What a worker says of itself when it registers. */
 export interface WorkerCard {
   host: string;
@@ -30,6 +59,8 @@ export interface WorkerCard {
   /** By queue, the kinds that it has handlers for. */
   kinds: Record<string, string[]>;
   slots: number;
+  /** How long it was told to keep what is finished; absent where the schema has no room for it. */
+  keepFinishedMs?: number;
 }
 
 /**
@@ -37,12 +68,11 @@ export interface WorkerCard {
  * out again.
  */
 export async function register(runner: Runner, card: WorkerCard): Promise<number> {
-  const [row] = await runner.run(registerWorker, [
-    card.host,
-    card.pid,
-    JSON.stringify(card.kinds),
-    card.slots,
-  ]);
+  const about = [card.host, card.pid, JSON.stringify(card.kinds), card.slots];
+  const [row] =
+    card.keepFinishedMs === undefined
+      ? await runner.run(registerWorker, about)
+      : await runner.run(registerWithRetention, [...about, card.keepFinishedMs]);
   return Number(row![0]);
 }
 
@@ -57,4 +87,20 @@ export async function beat(
 
 export async function retire(runner: Runner, worker: number, lost: number): Promise<void> {
   await runner.run(retireWorker, [worker, lost]);
+}
+
+/** What workers of the last day were told to keep: the longest, and what those say that live now. */
+export async function keptFinished(
+  runner: Runner,
+): Promise<{ longestMs: number; live: readonly number[] }> {
+  const rows = await runner.run(findKept);
+  return {
+    longestMs: Math.max(0, ...rows.map(([ms]) => Number(ms))),
+    live: rows.filter(([, lives]) => lives === "t").map(([ms]) => Number(ms)),
+  };
+}
+
+/** Rows of workers that are long gone and that no dead letter names. */
+export async function forgetWorkers(runner: Runner, keepMs: number): Promise<void> {
+  await runner.run(forgetSilent, [keepMs]);
 }

@@ -1,0 +1,36 @@
+import { type Runner, Statement } from "../../pg/statement.js";
+
+/** What workers say of a queue, and every process heeds. */
+export interface QueueSettings {
+  history: "none" | "exceptions" | "full";
+  /** Ages of dead letters; null = never. */
+  archiveDeadMs: number | null;
+  pruneDeadMs: number | null;
+}
+
+// Written only when it differs: a row version less, and "who started last" is told only of a change.
+const applySettings = new Statement(
+  "apply_queue_settings",
+  (jobs) => `
+with said as (
+  select $2::text as history, $3::float8 * interval '1 ms' as archive_dead, $4::float8 * interval '1 ms' as prune_dead
+), before as materialized (
+  select q.id, q.history, q.archive_dead, q.prune_dead from ${jobs}.queue q where q.id = $1::integer for update
+)
+update ${jobs}.queue q
+set history = said.history, archive_dead = said.archive_dead, prune_dead = said.prune_dead
+from said, before
+where q.id = before.id
+  and (before.history, before.archive_dead, before.prune_dead) is distinct from (said.history, said.archive_dead, said.prune_dead)
+returning before.history`,
+);
+
+/** Sets what this worker was told; answers the mode of history that held before, when anything was changed. */
+export async function applyQueueSettings(
+  runner: Runner,
+  queueId: number,
+  { history, archiveDeadMs, pruneDeadMs }: QueueSettings,
+): Promise<string | undefined> {
+  const [row] = await runner.run(applySettings, [queueId, history, archiveDeadMs, pruneDeadMs]);
+  return row?.[0] ?? undefined;
+}

@@ -1,0 +1,76 @@
+import { type Runner, Statement } from "../../pg/statement.js";
+
+const MAX_BATCH = 1_000;
+
+const findQueues = new Statement(
+  "queues_with_ages",
+  (jobs) =>
+    `select id from ${jobs}.queue where archive_dead is not null or prune_dead is not null order by id`,
+);
+
+const columns = `id, finished_at, created_at, run_at, started_at, worker, attempt, queue_id, failures, crashes, lane,
+    generation, attempts, timeout_ms, kind, key, limit_key, headers, payload, reason, error, errors`;
+
+/** A letter that somebody requeues at the moment is left alone. */
+const oldest = (jobs: string, table: string, age: string) => `
+  select d.id from ${jobs}.${table} d
+  where d.queue_id = $1::integer and d.finished_at < now() - (select q.${age} from ${jobs}.queue q where q.id = $1::integer)
+  order by d.finished_at limit ${MAX_BATCH}
+  for update skip locked`;
+
+const archive = new Statement(
+  "archive_dead",
+  (jobs) => `
+-- dead → dead, out of the way
+with old as materialized (${oldest(jobs, "dead", "archive_dead")}
+), gone as (
+  delete from ${jobs}.dead d where d.queue_id = $1::integer and d.id = any(array(select id from old))
+  returning ${columns}
+), moved as (
+  insert into ${jobs}.dead_archive (${columns}) select ${columns} from gone
+)
+select count(*) from gone`,
+);
+
+const prune = (table: string) =>
+  new Statement(
+    `prune_${table}`,
+    (jobs) => `
+-- dead →
+with old as materialized (${oldest(jobs, table, "prune_dead")}
+), gone as (
+  delete from ${jobs}.${table} d where d.queue_id = $1::integer and d.id = any(array(select id from old))
+  returning id, queue_id, lane, attempt, generation
+), counted as (
+  insert into ${jobs}.stat_delta (queue_id, lane, state, day, n)
+  select queue_id, lane, 5, 'epoch', count(*) from gone group by 1, 2
+), told as (
+  insert into ${jobs}.event (job_id, attempt, queue_id, generation, event)
+  select id, attempt, queue_id, generation, 'pruned' from gone
+  where (select q.history from ${jobs}.queue q where q.id = $1::integer) = 'full'
+)
+select count(*) from gone`,
+  );
+
+const pruneDead = prune("dead");
+const pruneArchive = prune("dead_archive");
+
+/** Queues whose dead letters do not stay for ever. */
+export async function queuesWithAges(runner: Runner): Promise<number[]> {
+  return (await runner.run(findQueues)).map(([id]) => Number(id));
+}
+
+/** One batch of letters that are old enough goes to the archive; answers whether there may be more. */
+export const archiveDead = (runner: Runner, queueId: number): Promise<boolean> =>
+  batch(runner, archive, queueId);
+
+/** One batch of letters that are too old, archived or not, goes for good; answers whether there may be more. */
+export async function pruneDeadLetters(runner: Runner, queueId: number): Promise<boolean> {
+  const more = await batch(runner, pruneDead, queueId);
+  return (await batch(runner, pruneArchive, queueId)) || more;
+}
+
+async function batch(runner: Runner, statement: Statement, queueId: number): Promise<boolean> {
+  const [row] = await runner.run(statement, [queueId]);
+  return Number(row![0]) === MAX_BATCH;
+}
