@@ -14,7 +14,8 @@ const columns = `id, finished_at, created_at, run_at, started_at, worker, attemp
 /** A letter that somebody requeues at the moment is left alone. */
 const oldest = (jobs: string, table: string, age: string) => `
   select d.id from ${jobs}.${table} d
-  where d.queue_id = $1::integer and d.finished_at < now() - (select q.${age} from ${jobs}.queue q where q.id = $1::integer)
+  where d.queue_id = $1::integer and d.lane > -1
+    and d.finished_at < now() - (select q.${age} from ${jobs}.queue q where q.id = $1::integer)
   order by d.finished_at limit ${MAX_BATCH}
   for update skip locked`;
 

@@ -13,7 +13,7 @@ create table ${jobs}.dead_archive (
   archived_at timestamptz not null default now(),
   primary key (id, queue_id)
 );
-create index dead_archive_finished on ${jobs}.dead_archive (queue_id, finished_at);
+create index dead_archive_age on ${jobs}.dead_archive (queue_id, finished_at) where lane > -1;
 
 -- tables with a partition a day
 create table ${jobs}.daily (parent text collate "C" primary key);
