@@ -242,6 +242,26 @@ describe("when the database stays away", () => {
     expect(found[1]).toEqual([null]);
   });
 
+  it("tells an id for each item of a list, that of the first where keys are equal", async () => {
+    const items = [
+      { payload: {}, key: "b", window: "1h" },
+      { payload: {}, key: "b", window: "1h" },
+      { payload: {}, key: "a", window: "1h" },
+    ];
+    proxy.setMode("mute");
+    const sent = jobs.enqueueMany("work", items).then(() => unknown(0), unknown);
+    await landed(2);
+    proxy.setMode("reset");
+    const { ids } = await sent;
+    proxy.setMode("pass");
+    const keys = await Promise.all(ids.map(async (id) => (await jobs.get(id))!.key));
+    expect(keys).toEqual(["b", "b", "a"]);
+    // Repeating it creates nothing more.
+    const again = await jobs.enqueueMany("work", items);
+    expect(again.map(({ id }) => id)).toEqual(ids);
+    expect(again.every(({ deduplicated }) => deduplicated)).toBe(true);
+  });
+
   it("a call that could not be sent is refused, and leaves no job", async () => {
     proxy.setMode("reset");
     await until(() => proxy.connections === 0, { what: "the line is cut" });

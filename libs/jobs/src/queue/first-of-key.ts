@@ -1,3 +1,4 @@
+import { EnqueueOutcomeUnknownError } from "../job/errors.js";
 import type { Holder } from "../store/transitions/enqueue.js";
 import { replaces } from "../store/transitions/enqueue-unique.js";
 import type { Addressed } from "./call.js";
@@ -5,10 +6,13 @@ import type { Addressed } from "./call.js";
 // Two equal keys in one call: the first wins, whatever the others ask for. Plain keys have that of their
 // statement. Where a window or a replacement is asked for, the others are not sent: they would win.
 
-/** The jobs of a call that are to be sent, and how the answers for them are those of the whole call. */
+/** From the answers for what was sent to those for the whole call. */
+type Answers = (holders: readonly Holder[]) => readonly Holder[];
+
+/** The jobs of a call that are to be sent. */
 export function firstOfEachKey(all: readonly Addressed[]): {
   sent: readonly Addressed[];
-  answers: (holders: readonly Holder[]) => readonly Holder[];
+  answers: Answers;
 } {
   if (all.length < 2 || !all.some(({ job }) => job.unique))
     return { sent: all, answers: (holders) => holders };
@@ -33,3 +37,12 @@ export function firstOfEachKey(all: readonly Addressed[]): {
       }),
   };
 }
+
+/** An unknown outcome carries an id for each item of the call, not only for what was sent. */
+export const inInputOrder =
+  (answers: Answers) =>
+  (error: unknown): never => {
+    if (!(error instanceof EnqueueOutcomeUnknownError)) throw error;
+    const ids = answers(error.ids.map((id) => ({ id }))).map(({ id }) => id);
+    throw new EnqueueOutcomeUnknownError(ids, { cause: error.cause });
+  };

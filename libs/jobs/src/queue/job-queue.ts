@@ -25,7 +25,7 @@ import {
 import { Coalescer } from "./coalescer.js";
 import { type Doing, callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
-import { firstOfEachKey } from "./first-of-key.js";
+import { firstOfEachKey, inInputOrder } from "./first-of-key.js";
 import { insertJobs, wayOf } from "./insert.js";
 import { insertTogether } from "./insert-together.js";
 import { type TransactionLike, afterCommit, onTransaction } from "./transaction.js";
@@ -79,10 +79,10 @@ export class JobQueue {
     const { sent, answers } = firstOfEachKey(all);
     const small = sent.length <= 2_000 && sent.every((one) => one.queueId === queueId);
     const jobs = sent.map((one) => one.job);
-    const holders = small
-      ? await this.#coalescer(queueId, jobs).add(jobs)
-      : await insertTogether(this.store, sent);
-    return this.#tell(all, answers(holders));
+    const inserting = small
+      ? this.#coalescer(queueId, jobs).add(jobs)
+      : insertTogether(this.store, sent);
+    return this.#tell(all, answers(await inserting.catch(inInputOrder(answers))));
   }
 
   /**
