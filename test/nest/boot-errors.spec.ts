@@ -1,13 +1,5 @@
-import {
-  Injectable,
-  Module,
-  Scope,
-  UseFilters,
-  UseGuards,
-  UseInterceptors,
-  UsePipes,
-  type Provider,
-} from "@nestjs/common";
+import { Injectable, Module, Scope, UseGuards, type Provider } from "@nestjs/common";
+import { APP_GUARD } from "@nestjs/core";
 import {
   JobHandler,
   JobQueue,
@@ -21,9 +13,6 @@ import { Bench, feature } from "../support/harness.js";
 
 class Enhancer {
   canActivate = () => true;
-  intercept = () => undefined as never;
-  transform = (value: unknown) => value;
-  catch = () => {};
 }
 
 describe("what fails the boot", () => {
@@ -234,57 +223,39 @@ describe("what fails the boot", () => {
     expect(found.join()).not.toContain("hunter2");
   });
 
-  it.each([
-    ["a request-scoped", Scope.REQUEST],
-    ["a transient", Scope.TRANSIENT],
-  ])("%s provider with a handler", async (_what, scope) => {
-    @Injectable({ scope })
-    class Scoped {
-      @JobHandler("scoped")
-      run(): void {}
+  it("guards on a method that is named by a symbol: Nest cannot run them", async () => {
+    const name = Symbol("run");
+    @Injectable()
+    class BySymbol {
+      @UseGuards(Enhancer)
+      @JobHandler("by-symbol")
+      [name](): void {}
     }
-    expect(await problems(() => boot([Scoped]))).toEqual([
-      expect.stringMatching(/^Scoped\.run: its provider is request-scoped or transient/),
+    expect(await problems(() => boot([BySymbol]))).toEqual([
+      expect.stringMatching(/^BySymbol\.Symbol\(run\): guards, .* need a named method/),
     ]);
   });
 
-  it("a provider that is request-scoped through what it needs", async () => {
-    @Injectable({ scope: Scope.REQUEST })
-    class Tenant {}
-    @Injectable()
-    class Needs {
-      constructor(readonly tenant: Tenant) {}
-      @JobHandler("needs")
+  it("guards on what a factory makes: Nest would leave them out", async () => {
+    class Made {
+      @UseGuards(Enhancer)
+      @JobHandler("made")
       run(): void {}
     }
-    expect(await problems(() => boot([Tenant, Needs]))).toEqual([
-      expect.stringMatching(/^Needs\.run: its provider is request-scoped/),
-    ]);
+    expect(await problems(() => boot([{ provide: "made", useFactory: () => new Made() }]))).toEqual(
+      [expect.stringMatching(/^Made\.run: guards, .* found a factory or value/)],
+    );
   });
 
-  it.each([
-    ["@UseGuards", UseGuards(Enhancer)],
-    ["@UseInterceptors", UseInterceptors(Enhancer)],
-    ["@UsePipes", UsePipes(Enhancer)],
-    ["@UseFilters", UseFilters(Enhancer)],
-  ])("%s on a handler, or on its class: it would not run", async (name, decorate) => {
-    @Injectable()
-    class OnMethod {
-      @decorate
-      @JobHandler("on-method")
-      run(): void {}
-    }
-    expect(await problems(() => boot([OnMethod]))).toEqual([
-      `OnMethod.run: ${name} is not run on job handlers; do its work in the method`,
-    ]);
-    @decorate
-    @Injectable()
-    class OnClass {
-      @JobHandler("on-class")
-      run(): void {}
-    }
-    expect(await problems(() => boot([OnClass]))).toEqual([
-      `OnClass.run: ${name} is not run on job handlers; do its work in the method`,
+  it("globalEnhancers with a guard of the app that is made for each request", async () => {
+    @Module({ providers: [{ provide: APP_GUARD, useClass: Enhancer, scope: Scope.REQUEST }] })
+    class Guards {}
+    const imports = [feature([handler("guarded", () => {})])];
+    const found = await problems(() =>
+      bench.app([bench.root(), Guards, JobsModule.forWorker({ imports, globalEnhancers: true })]),
+    );
+    expect(found).toEqual([
+      expect.stringMatching(/^Handlers\.run: globalEnhancers: .*request-scoped/),
     ]);
   });
 
@@ -300,13 +271,13 @@ describe("what fails the boot", () => {
   });
 
   it("everything wrong with the handlers comes in one message", async () => {
-    @Injectable({ scope: Scope.REQUEST })
+    @Injectable()
     class Scoped {
       @JobHandler("x", { attempts: -1 })
       x(): void {}
       @JobHandler("y")
       y(): void {}
     }
-    expect(await problems(() => boot([Scoped, handler("y", () => {})]))).toHaveLength(3);
+    expect(await problems(() => boot([Scoped, handler("y", () => {})]))).toHaveLength(2);
   });
 });

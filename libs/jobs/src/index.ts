@@ -13,6 +13,8 @@ export { JobQueue, type TransactionalQueue } from "./queue/job-queue.js";
 export type { Item } from "./queue/call.js";
 export type { TransactionLike } from "./queue/transaction.js";
 export { type JobPage, JobInspector } from "./queue/job-inspector.js";
+export { isJobContext } from "./handler/job-host.js";
+export { Job, Payload } from "./handler/handler-params.js";
 export { JobHandler } from "./handler/job-handler.decorator.js";
 export type { JobContext, JobLogger, TransactionSource } from "./handler/job-context.js";
 export {

@@ -11,6 +11,7 @@ import {
 import { DiscoveryModule, ModulesContainer } from "@nestjs/core";
 import type { Handler } from "./handler/handler.js";
 import { type Exploration, HandlerExplorer } from "./handler/handler.explorer.js";
+import { HandlerPipelines } from "./handler/handler-pipelines.js";
 import { lookalikes, unserved } from "./handler/served-queues.js";
 import type { StepsBackoff } from "./job/backoff.js";
 import { OptionsError, atBoot } from "./job/errors.js";
@@ -52,7 +53,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
     return {
       module: JobsWorkerModule,
       imports: [DiscoveryModule, ...parsed.imports],
-      providers: [HandlerExplorer, { provide: WORKER_OPTIONS, useValue: parsed }],
+      providers: [HandlerExplorer, HandlerPipelines, { provide: WORKER_OPTIONS, useValue: parsed }],
     };
   }
 
@@ -184,6 +185,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
       this,
       [JobsWorkerModule],
       this.#root.options.defaults,
+      this.options.globalEnhancers,
     ));
   }
 

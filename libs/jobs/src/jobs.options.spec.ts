@@ -135,6 +135,7 @@ describe("parseWorkerOptions", () => {
       leaseMs: 30_000,
       pollMs: 2_000,
       graceMs: 20_000,
+      globalEnhancers: false,
     };
     expect(parseWorkerOptions({ imports: [Feature] })).toEqual(open);
   });

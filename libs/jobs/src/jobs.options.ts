@@ -96,6 +96,11 @@ export interface WorkerOptions {
   poll?: Duration;
   /** How long running jobs may go on at shutdown; 0..1 d, default 20 s. */
   grace?: Duration;
+  /**
+   * Whether guards and interceptors of the whole app (`APP_GUARD`, `useGlobalInterceptors()` …) run around handlers
+   * too; `isJobContext(context)` tells them apart. Global pipes and filters never do. Default false.
+   */
+  globalEnhancers?: boolean;
 }
 
 /** {@link ConnectionOptions} after checking: exactly one of the three, told by `from`. */
@@ -139,6 +144,7 @@ export interface ParsedWorkerOptions {
   readonly leaseMs: number;
   readonly pollMs: number;
   readonly graceMs: number;
+  readonly globalEnhancers: boolean;
 }
 
 /** The options of a queue nothing was said about. */
@@ -162,7 +168,7 @@ const JOBS_KEYS =
   );
 const SOURCES = ["useFactory", "useClass", "useExisting"];
 const ASYNC_KEYS = ["imports", "inject", "provideInjectionTokensFrom", ...SOURCES];
-const WORKER_KEYS = "imports queues lease poll grace".split(" ");
+const WORKER_KEYS = "imports queues lease poll grace globalEnhancers".split(" ");
 const QUEUE_KEYS = "concurrency prefetch history keep archiveDead pruneDead".split(" ");
 
 /** Checks the options of `JobsModule.forRoot`. @throws OptionsError with all problems. */
@@ -217,6 +223,7 @@ export function parseWorkerOptions(options: WorkerOptions): ParsedWorkerOptions 
     leaseMs: check.duration("lease", given.lease, 1_000, DAY_MS) ?? 30_000,
     pollMs: check.duration("poll", given.poll, 100, 60_000) ?? 2_000,
     graceMs: check.duration("grace", given.grace, 0, DAY_MS) ?? 20_000,
+    globalEnhancers: check.flag("globalEnhancers", given.globalEnhancers) ?? false,
   };
   check.done();
   return Object.freeze(parsed);

@@ -1,22 +1,26 @@
-import { Injectable, Scope } from "@nestjs/common";
+import { Injectable } from "@nestjs/common";
 import { DiscoveryService, MetadataScanner, ModulesContainer } from "@nestjs/core";
 import { OptionsError } from "../job/errors.js";
 import { resolve } from "../job/definition.js";
 import { type ParsedDefaults, resolvePolicy } from "../job/defaults.js";
 import { parseHandlerOptions } from "../job/handler-options.js";
 import type { Handler } from "./handler.js";
+import { HandlerPipelines, PipelineError } from "./handler-pipelines.js";
 import { type HandlerMetadata, JOB_HANDLER } from "./job-handler.decorator.js";
 
 type Wrapper = ReturnType<DiscoveryService["getProviders"]>[number];
 type NestModule = NonNullable<Wrapper["host"]>;
 
-/** What is asked of a method's decorators by Nest, and not run by us yet. */
-const ENHANCERS = {
-  __guards__: "@UseGuards",
-  __interceptors__: "@UseInterceptors",
-  __pipes__: "@UsePipes",
-  __exceptionFilters__: "@UseFilters",
-};
+/** A method with our mark. */
+interface Found {
+  wrapper: Wrapper;
+  prototype: object;
+  method: string | symbol;
+  name: string;
+  metadata: HandlerMetadata;
+  defaults: ParsedDefaults;
+  globals: boolean;
+}
 
 /** The handlers that were found, and what is wrong with them, one sentence a problem. */
 export interface Exploration {
@@ -31,14 +35,21 @@ export class HandlerExplorer {
     private readonly discovery: DiscoveryService,
     private readonly scanner: MetadataScanner,
     private readonly modules: ModulesContainer,
+    private readonly pipelines: HandlerPipelines,
   ) {}
 
   /**
    * The handlers in `root` and what it imports.
    * @param workers the module classes whose imports may have handlers; one that none of them imports is a problem,
    * because its module, and what it needs, would be destroyed before the worker has drained.
+   * @param globals whether guards and interceptors of the whole app run around the handlers.
    */
-  explore(root: object, workers: readonly object[], defaults: ParsedDefaults): Exploration {
+  explore(
+    root: object,
+    workers: readonly object[],
+    defaults: ParsedDefaults,
+    globals: boolean,
+  ): Exploration {
     const problems: string[] = [];
     const mine = this.#reachable((module) => module.instance === root);
     const anybodys = this.#reachable((module) => workers.includes(module.metatype));
@@ -54,22 +65,23 @@ export class HandlerExplorer {
             `${name}: its module ${wrapper.host?.name ?? "?"} is not imported by the worker; add it to forWorker({ imports: [${wrapper.host?.name ?? "…"}] })`,
           );
         } else if (mine.has(wrapper.host)) {
-          this.#add(handlers, problems, wrapper, method, name, metadata, defaults);
+          this.#add(handlers, problems, {
+            wrapper,
+            prototype,
+            method,
+            name,
+            metadata,
+            defaults,
+            globals,
+          });
         }
       }
     }
     return { handlers: [...handlers.values()], problems };
   }
 
-  #add(
-    handlers: Map<string, Handler>,
-    problems: string[],
-    wrapper: Wrapper,
-    method: string | symbol,
-    name: string,
-    metadata: HandlerMetadata,
-    defaults: ParsedDefaults,
-  ): void {
+  #add(handlers: Map<string, Handler>, problems: string[], found: Found): void {
+    const { wrapper, prototype, method, name, metadata, defaults, globals } = found;
     try {
       const definition = resolve(metadata.definition);
       const { concurrency, ...own } = parseHandlerOptions(
@@ -81,32 +93,15 @@ export class HandlerExplorer {
         problems.push(
           `${name}: "${definition.kind}" has a handler already, ${other.name}; a kind has one`,
         );
-      if (wrapper.scope === Scope.TRANSIENT || !wrapper.isDependencyTreeStatic()) {
-        problems.push(
-          `${name}: its provider is request-scoped or transient; handlers live as long as the app`,
-        );
-      }
-      const instance = wrapper.instance as Record<
-        string | symbol,
-        (payload: unknown, job: unknown) => unknown
-      >;
-      const enhancers = Object.entries(ENHANCERS).filter(
-        ([key]) =>
-          Reflect.hasMetadata(key, instance[method]!) ||
-          Reflect.hasMetadata(key, instance.constructor!),
-      );
-      for (const [, decorator] of enhancers)
-        problems.push(
-          `${name}: ${decorator} is not run on job handlers; do its work in the method`,
-        );
       handlers.set(definition.kind, {
         definition,
         concurrency,
         policy: resolvePolicy(definition, own, defaults),
-        run: (payload, job) => instance[method]!(payload, job),
+        run: this.pipelines.of(wrapper, prototype, method, globals),
         name,
       });
     } catch (error) {
+      if (error instanceof PipelineError) return void problems.push(`${name}: ${error.message}`);
       if (!(error instanceof OptionsError)) throw error;
       problems.push(...error.problems.map((problem) => `${name}: ${problem}`));
     }

@@ -1,0 +1,337 @@
+import {
+  type ArgumentsHost,
+  type CallHandler,
+  type CanActivate,
+  Catch,
+  type ExceptionFilter,
+  type ExecutionContext,
+  Injectable,
+  Logger,
+  Module,
+  type NestInterceptor,
+  ParseIntPipe,
+  type PipeTransform,
+  type Provider,
+  UseFilters,
+  UseGuards,
+  UseInterceptors,
+  UsePipes,
+  createParamDecorator,
+} from "@nestjs/common";
+import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE, Reflector } from "@nestjs/core";
+import { jest } from "@jest/globals";
+import { type Observable, map, tap } from "rxjs";
+import {
+  Job,
+  type JobContext,
+  JobHandler,
+  JobQueue,
+  JobsModule,
+  Payload,
+  bury,
+  isJobContext,
+  skip,
+} from "nestjs-pg-jobs";
+import { ExternalContextCreator } from "@nestjs/core";
+import { reached } from "../support/handlers.js";
+import { Bench, feature } from "../support/harness.js";
+
+const seen: unknown[] = [];
+
+@Injectable()
+class Counter {
+  made = 0;
+}
+@Injectable()
+class Gatekeeper implements CanActivate {
+  constructor(
+    private readonly counter: Counter,
+    private readonly reflector: Reflector,
+  ) {
+    this.counter.made++;
+  }
+  canActivate(context: ExecutionContext): boolean {
+    const [payload, job] = context.getArgs<[{ closed?: boolean }, JobContext]>();
+    seen.push([
+      "guard",
+      isJobContext(context),
+      job.kind,
+      context.getHandler().name,
+      context.getClass().name,
+    ]);
+    return this.reflector !== undefined && payload.closed !== true;
+  }
+}
+@Injectable()
+class Around implements NestInterceptor {
+  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    seen.push(["before", context.getType()]);
+    return next.handle().pipe(
+      tap(() => seen.push(["after"])),
+      map((value) => ({ wrapped: value })),
+    );
+  }
+}
+class Upper implements PipeTransform {
+  transform(
+    value: unknown,
+    { type, metatype }: { type: string; metatype?: { name: string } },
+  ): unknown {
+    seen.push(["pipe", type, metatype?.name]);
+    return type === "body" ? { name: (value as { name: string }).name.toUpperCase() } : value;
+  }
+}
+class Broken extends Error {}
+@Catch(Broken)
+class Quiet implements ExceptionFilter {
+  catch(error: Broken, host: ArgumentsHost): unknown {
+    seen.push([
+      "filter",
+      error.message,
+      isJobContext(host),
+      host.getArgByIndex<JobContext>(1).kind,
+    ]);
+    return { all: "well" };
+  }
+}
+@Catch()
+class Translates implements ExceptionFilter {
+  catch(error: Error): unknown {
+    if (error.message === "hopeless") return bury("translated");
+    throw new Error(`translated ${error.message}`);
+  }
+}
+@Catch()
+class Silent implements ExceptionFilter {
+  catch(): void {}
+}
+const Tenant = createParamDecorator(
+  (field: string, context: ExecutionContext) =>
+    context.getArgByIndex<Record<string, unknown>>(0)[field],
+);
+
+@Injectable()
+class Enhanced {
+  @UseGuards(Gatekeeper)
+  @UseInterceptors(Around)
+  @JobHandler("guarded", { attempts: 1 })
+  guarded(payload: object, job: JobContext): unknown {
+    seen.push(["body", payload, job.kind]);
+    return "value";
+  }
+  @UsePipes(Upper)
+  @JobHandler("piped", { attempts: 1 })
+  piped(payload: { name: string }, job: JobContext): unknown {
+    return [payload.name, job.kind];
+  }
+  @UseFilters(Quiet)
+  @JobHandler("quiet", { attempts: 1 })
+  quiet({ skips }: { skips?: boolean }): unknown {
+    throw skips ? skip("nothing") : new Broken("it broke");
+  }
+  @UseFilters(Translates)
+  @JobHandler("translated", { attempts: 1 })
+  translated({ message }: { message: string }): unknown {
+    throw new Error(message);
+  }
+  @UseFilters(Silent)
+  @JobHandler("silent", { attempts: 1 })
+  silent(): unknown {
+    throw new Error("unseen");
+  }
+  @JobHandler("decorated", { attempts: 1 })
+  decorated(
+    @Job() job: JobContext,
+    @Payload(Upper) payload: { name: string },
+    @Tenant("tenant") tenant: string,
+  ): unknown {
+    return [job.kind, payload.name, tenant];
+  }
+  @UsePipes(ParseIntPipe)
+  @JobHandler("refused", { attempts: 1 })
+  refused(): unknown {
+    return "never";
+  }
+  @JobHandler("plain", { attempts: 1 })
+  plain(payload: unknown): unknown {
+    seen.push(["plain"]);
+    return payload;
+  }
+}
+
+describe("enhancers of handlers", () => {
+  let bench: Bench;
+  let jobs: JobQueue;
+  let counter: Counter;
+  beforeAll(async () => {
+    bench = await Bench.open();
+    const app = await bench.worker([Counter, Enhanced]);
+    jobs = app.get(JobQueue);
+    counter = app.get(Counter);
+  });
+  afterAll(async () => await bench.close());
+  beforeEach(() => void (seen.length = 0));
+
+  const run = async (kind: string, payload: object, state = "succeeded") =>
+    await reached(bench, (await jobs.enqueue(kind, payload)).id, state);
+
+  it("run around it, in Nest's order, with injection", async () => {
+    expect((await run("guarded", { n: 1 })).result).toEqual({ wrapped: "value" });
+    expect(seen).toEqual([
+      ["guard", true, "guarded", "guarded", "Enhanced"],
+      ["before", "job"],
+      ["body", { n: 1 }, "guarded"],
+      ["after"],
+    ]);
+  });
+
+  it("make a guard that refuses a failure", async () => {
+    expect((await run("guarded", { closed: true }, "dead")).last_error).toMatch(/Forbidden/);
+    expect(seen).toHaveLength(1);
+  });
+
+  it("are made once, and so is what runs them", async () => {
+    const before = jest.spyOn(ExternalContextCreator.prototype, "create");
+    for (let i = 0; i < 5; i++) await run("guarded", {});
+    expect(before).not.toHaveBeenCalled();
+    before.mockRestore();
+    expect(counter.made).toBe(1);
+  });
+
+  it("@UsePipes runs though the parameters say nothing: the payload is a body, the context custom", async () => {
+    expect((await run("piped", { name: "ada" })).result).toEqual(["ADA", "piped"]);
+    expect(seen).toEqual([
+      ["pipe", "body", "Object"],
+      ["pipe", "custom", "Object"],
+    ]);
+  });
+
+  it("a pipe that refuses fails the job", async () => {
+    expect((await run("refused", {}, "dead")).last_error).toMatch(/numeric string is expected/);
+  });
+
+  it("@Payload(pipe), @Job() and decorators of your own say what a parameter gets", async () => {
+    const { result } = await run("decorated", { name: "ada", tenant: "t1" });
+    expect(result).toEqual(["decorated", "ADA", "t1"]);
+  });
+
+  it("a filter that returns a value does not make a success of a failure", async () => {
+    expect((await run("quiet", {}, "dead")).last_error).toBe("it broke");
+    expect(seen).toEqual([["filter", "it broke", true, "quiet"]]);
+  });
+
+  it("a filter may throw another error, or return a verdict", async () => {
+    expect((await run("translated", { message: "x" }, "dead")).last_error).toBe("translated x");
+    const { last_error } = await run("translated", { message: "hopeless" }, "dead");
+    expect(last_error).toBe("translated");
+  });
+
+  it("a filter is not asked for a verdict: it is no failure", async () => {
+    expect((await run("quiet", { skips: true }, "skipped")).result).toEqual({ reason: "nothing" });
+    expect(seen).toEqual([]);
+  });
+
+  it("a failure is logged once, also by a filter that says nothing", async () => {
+    const logged = jest.spyOn(Logger.prototype, "error").mockImplementation(() => undefined);
+    await run("silent", {}, "dead");
+    await run("quiet", {}, "dead");
+    expect(logged.mock.calls.map(([message]) => message)).toEqual(["Job is dead", "Job is dead"]);
+    logged.mockRestore();
+  });
+
+  it("costs a handler without any of it nothing: it is called directly", async () => {
+    await run("plain", {});
+    const stack: string[] = [];
+    const own = Reflect.get(Enhanced.prototype, "plain");
+    Enhanced.prototype.plain = function plain(payload) {
+      stack.push(new Error("here").stack!);
+      return own.call(this, payload);
+    };
+    await run("plain", {});
+    Enhanced.prototype.plain = own;
+    expect(stack[0]).not.toMatch(/@nestjs/);
+  });
+});
+
+describe("what holds for the whole app", () => {
+  let bench: Bench;
+  beforeAll(async () => void (bench = await Bench.open()));
+  afterAll(async () => await bench.close());
+  beforeEach(() => void (seen.length = 0));
+
+  class Login implements CanActivate {
+    canActivate(context: ExecutionContext): boolean {
+      seen.push(["login", isJobContext(context)]);
+      return isJobContext(context);
+    }
+  }
+  class Everywhere implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      seen.push(["everywhere"]);
+      return next.handle();
+    }
+  }
+  @Catch()
+  class Answers implements ExceptionFilter {
+    catch(_error: unknown, host: ArgumentsHost): void {
+      seen.push(["answers"]);
+      host.switchToHttp().getResponse<{ status(code: number): void }>().status(500);
+    }
+  }
+  class Rewrites implements PipeTransform {
+    transform(): unknown {
+      seen.push(["rewrites"]);
+      return "rewritten";
+    }
+  }
+  const globals: Provider[] = [
+    { provide: APP_GUARD, useClass: Login },
+    { provide: APP_INTERCEPTOR, useClass: Everywhere },
+    { provide: APP_FILTER, useClass: Answers },
+    { provide: APP_PIPE, useClass: Rewrites },
+  ];
+  @Module({ providers: globals })
+  class Globals {}
+  @Injectable()
+  class Own {
+    @UseInterceptors(Around)
+    @JobHandler("own", { attempts: 1 })
+    own(payload: { name: string }): unknown {
+      if (payload.name === "throw") throw new Error("thrown");
+      return payload;
+    }
+    @JobHandler("bare", { attempts: 1 })
+    bare(payload: { name: string }): unknown {
+      return payload;
+    }
+  }
+  async function ran(worker: object, kind: string, name = "ada", state = "succeeded") {
+    const app = await bench.app([
+      bench.root(),
+      Globals,
+      JobsModule.forWorker({ imports: [feature([Own])], ...worker }),
+    ]);
+    const { id } = await app.get(JobQueue).enqueue(kind, { name, extra: 1 });
+    const row = await reached(bench, id, state);
+    await app.close();
+    return row;
+  }
+
+  it("is not for handlers: guards that ask for headers, filters that answer, pipes that rewrite", async () => {
+    expect((await ran({}, "own")).result).toEqual({ wrapped: { name: "ada", extra: 1 } });
+    expect((await ran({}, "own", "throw", "dead")).last_error).toBe("thrown");
+    expect(seen).toEqual([["before", "job"], ["after"], ["before", "job"]]);
+  });
+
+  it("with globalEnhancers: guards and interceptors are, pipes and filters never", async () => {
+    expect((await ran({ globalEnhancers: true }, "bare")).result).toEqual({
+      name: "ada",
+      extra: 1,
+    });
+    expect(seen).toEqual([["login", true], ["everywhere"]]);
+    expect((await ran({ globalEnhancers: true }, "own", "throw", "dead")).last_error).toBe(
+      "thrown",
+    );
+    expect(seen).not.toContainEqual(["answers"]);
+  });
+});
