@@ -118,8 +118,8 @@ describe("what fails the boot", () => {
         JobsModule.forWorker({ imports: [feature([handler("one", () => {})])] }),
         JobsModule.forWorker({ imports: [feature([handler("two", () => {})])] }),
       ]);
-    expect(await problems(() => two({}))).toEqual([
-      "connections: expected at least 9 for 2 workers, found 5; raise it in forRoot, or give all imports and queues to one forWorker()",
+    expect(await problems(() => two({ connections: 8 }))).toEqual([
+      "connections: expected at least 9 for 2 workers, found 8; raise it in forRoot, or give all imports and queues to one forWorker()",
     ]);
     expect(await problems(() => two({ notify: false, connections: 6 }))).toEqual([
       expect.stringMatching(/^connections: expected at least 7 for 2 workers, found 6/),

@@ -31,7 +31,7 @@ from ${jobs}.daily d
 join pg_class p on p.relnamespace = '${jobs}'::regnamespace and p.relname = d.parent
 join pg_class c on c.relnamespace = p.relnamespace and c.relkind = 'r' and c.relname ~ ('^' || d.parent || '_[0-9]{8}$')
 left join pg_inherits i on i.inhrelid = c.oid and i.inhparent = p.oid
-where to_date(right(c.relname, 8), 'YYYYMMDD') + 1 <= (now() - $1::float8 * interval '1 ms') at time zone 'UTC'
+where right(c.relname, 8) < to_char((now() - $1::float8 * interval '1 ms') at time zone 'UTC', 'YYYYMMDD')
 order by right(c.relname, 8), c.relname`,
 );
 

@@ -77,7 +77,7 @@ begin
       select queue_id, lane, 5, 'epoch', sum(n) from gone group by 1, 2;
   end if;
   -- Last: the lock on the parent is held for no longer than this takes.
-  execute format('drop table ${jobs}.%I', part);
+  execute format('drop table if exists ${jobs}.%I', part);
   return true;
 end $$;
 
