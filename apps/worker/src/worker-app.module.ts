@@ -18,7 +18,7 @@ import { ThumbnailsModule } from "./thumbnails/thumbnails.module.js";
         events: {},
         indexing: {},
         mail: { concurrency: 20 },
-        media: { concurrency: 4 },
+        media: { concurrency: 4, archiveDead: "30d" },
       },
     }),
   ],
