@@ -1,7 +1,11 @@
 import pg from "pg";
+import { startPgbouncer } from "../tools/pgbouncer.mjs";
 import { startTestPostgres } from "../tools/test-postgres.mjs";
 
-/** One server for the whole run, one empty database per Jest worker. */
+/**
+ * One server for the whole run, one empty database per Jest worker. With TEST_POOLER=1 what is tested goes through
+ * a transaction pooler with two connections to each database.
+ */
 export default async function globalSetup({ maxWorkers }) {
   let url = process.env.TEST_DATABASE_URL;
   if (!url) {
@@ -10,6 +14,10 @@ export default async function globalSetup({ maxWorkers }) {
   }
   try {
     await createDatabases(url, maxWorkers);
+    if (process.env.TEST_POOLER === "1") {
+      globalThis.testPooler = await startPgbouncer({ url });
+      process.env.TEST_POOLER_URL = globalThis.testPooler.url();
+    }
   } catch (error) {
     // without a finished setup Jest runs no teardown
     await globalThis.testPostgres?.stop();

@@ -1,4 +1,8 @@
 // The database of this Jest worker, for the specs and for the processes they start.
-const url = new URL(process.env.TEST_BASE_URL);
-url.pathname = `/jobs_test_${process.env.JEST_WORKER_ID}`;
-process.env.DATABASE_URL = url.href;
+const named = (base) => {
+  const url = new URL(base);
+  url.pathname = `/jobs_test_${process.env.JEST_WORKER_ID}`;
+  return url.href;
+};
+process.env.DATABASE_URL = named(process.env.TEST_BASE_URL);
+if (process.env.TEST_POOLER_URL) process.env.POOLER_URL = named(process.env.TEST_POOLER_URL);

@@ -217,7 +217,7 @@ async function launchOnce(runtime, { port, durable, settings }) {
 }
 
 /** Ends a temporary server when this process dies, however it dies: then its pipe closes. */
-function startWatchdog(pid, dataDir) {
+export function startWatchdog(pid, dataDir) {
   const script = `cat >/dev/null; kill -QUIT "$1" 2>/dev/null; sleep 1; rm -rf "$2"`;
   const watchdog = spawn("/bin/sh", ["-c", script, "sh", String(pid), dataDir], {
     detached: true,

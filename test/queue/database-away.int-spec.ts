@@ -5,7 +5,7 @@ import {
   JobInspector,
   JobQueue,
 } from "nestjs-pg-jobs";
-import { Bench } from "../support/harness.js";
+import { Bench, behindPooler } from "../support/harness.js";
 import type { TcpProxy } from "../support/tcp-proxy.js";
 import { until } from "../support/until.js";
 
@@ -25,11 +25,11 @@ afterEach(async () => await bench.close());
 
 const rows = async () => (await bench.sql("select id from jobs.job_status")).length;
 
-/** The server processes of the producer under test. */
+/** The server processes that the producer under test sends to: its own, or those of a pooler. */
 const backends = async () =>
-  await bench.sql<{ pid: number }>("select pid from pg_stat_activity where client_port = any($1)", [
-    proxy.ports,
-  ]);
+  await bench.sql<{ pid: number }>(
+    "select pid from pg_stat_activity where datname = current_database() and application_name = 'pg-jobs front'",
+  );
 
 describe("a database that was never there for us", () => {
   const changed = (change: (url: URL) => void): string => {
@@ -103,17 +103,18 @@ describe("a requeue whose answer is lost", () => {
 describe("a database that goes away", () => {
   it("while the connection idles is not noticed by the next call", async () => {
     for (let round = 0; round < 5; round++) {
-      const [front, ...more] = await backends();
-      expect(more).toEqual([]);
-      expect(
-        await bench.sql("select pg_terminate_backend($1, 5000) as gone", [front!.pid]),
-      ).toEqual([{ gone: true }]);
+      const all = await backends();
+      expect(all.length).toBeGreaterThan(0);
+      for (const { pid } of all)
+        expect(await bench.sql("select pg_terminate_backend($1, 5000) as gone", [pid])).toEqual([
+          { gone: true },
+        ]);
       await expect(jobs.enqueue("work", {})).resolves.toMatchObject({ deduplicated: false });
     }
     proxy.resetAll();
     await expect(jobs.enqueue("work", {}, { key: "k" })).resolves.toBeDefined();
     expect(await rows()).toBe(7);
-    expect(await backends()).toHaveLength(1);
+    expect(proxy.connections).toBe(1);
   });
 
   it("refuses tens of callers with a typed error, and keeps nothing of them", async () => {
@@ -140,20 +141,23 @@ describe("a database that goes away", () => {
     proxy.setMode("pass");
     await expect(jobs.enqueue("work", {})).resolves.toBeDefined();
     expect(await rows()).toBe(2);
-    expect(await backends()).toHaveLength(1);
+    expect(proxy.connections).toBe(1);
   });
 
-  it("does not add listeners to anything that lives on", async () => {
-    const warnings: Error[] = [];
-    const warn = (warning: Error) => warnings.push(warning);
-    process.on("warning", warn);
-    for (let round = 0; round < 30; round++) {
-      proxy.resetAll();
-      await jobs.enqueue("work", { round });
-    }
-    process.off("warning", warn);
-    expect(warnings).toEqual([]);
-    expect(await rows()).toBe(31);
+  // Not behind a pooler: 30 times 5 s until what was lost cannot be executed any more; there is nothing else in it about poolers.
+  (behindPooler ? describe.skip : describe)("again and again", () => {
+    it("does not add listeners to anything that lives on", async () => {
+      const warnings: Error[] = [];
+      const warn = (warning: Error) => warnings.push(warning);
+      process.on("warning", warn);
+      for (let round = 0; round < 30; round++) {
+        proxy.resetAll();
+        await jobs.enqueue("work", { round });
+      }
+      process.off("warning", warn);
+      expect(warnings).toEqual([]);
+      expect(await rows()).toBe(31);
+    });
   });
 
   it("never leaves a caller in doubt that need not be", async () => {
@@ -171,7 +175,8 @@ describe("a database that goes away", () => {
           },
         );
     });
-    for (let round = 0; round < 20; round++) {
+    // Behind a pooler it takes 5 s each time until what was lost cannot be executed any more.
+    for (let round = 0; round < (behindPooler ? 2 : 20); round++) {
       const enough = answers.length + 1 + Math.floor(Math.random() * 200);
       await until(() => answers.length >= enough, { every: 1, what: "calls go through" });
       proxy.resetAll();

@@ -168,7 +168,7 @@ describe("a key in a stranger's open transaction", () => {
     const far = await bench.producer({ connection: { url }, notify: false });
     const holder = await jobs.enqueue("work", {}, { key: "later" });
     await far.enqueue("work", {}, { key: "warm" });
-    proxy.muteFrom("enqueue_unless_there");
+    proxy.muteFrom("enqueue_unless_there", "on conflict do nothing");
     const list = far.enqueueMany("work", [
       { payload: {}, key: "free" },
       { payload: {}, key: "later" },

@@ -21,6 +21,11 @@ export const databaseUrl = (): string => {
   return url;
 };
 
+/** The same through the pooler, when the specs run behind one (TEST_POOLER=1). */
+const poolerUrl = (): string | undefined => process.env.POOLER_URL;
+
+export const behindPooler = poolerUrl() !== undefined;
+
 /** A schema of its own for a spec, with people's access to it. */
 export class Bench {
   readonly schema = `t_${randomBytes(6).toString("hex")}`;
@@ -30,8 +35,13 @@ export class Bench {
   readonly #proxies: TcpProxy[] = [];
   readonly #database: Database;
 
-  private constructor(readonly url: string) {
-    this.#pool = new pg.Pool({ connectionString: url, max: 4 });
+  private constructor(
+    /** Where what is tested connects to. */
+    readonly url: string,
+    /** The database itself; differs from `url` behind a pooler only. */
+    readonly direct: string,
+  ) {
+    this.#pool = new pg.Pool({ connectionString: direct, max: 4 });
     this.#database = new Database({ connectionString: url }, this.schema, 40);
     // A spec may restart its server: an idle connection that is gone is replaced by the next query.
     this.#pool.on("error", () => {});
@@ -39,7 +49,8 @@ export class Bench {
 
   /** A migrated schema, in the database of this Jest worker unless `url` names another; `close()` drops it. */
   static async open(options: { migrated?: boolean; url?: string } = {}): Promise<Bench> {
-    const bench = new Bench(options.url ?? databaseUrl());
+    const direct = options.url ?? databaseUrl();
+    const bench = new Bench(options.url ?? poolerUrl() ?? direct, direct);
     if (options.migrated !== false) await bench.migrate();
     return bench;
   }
@@ -113,10 +124,16 @@ export class Bench {
     );
   }
 
+  /** `connection` of `JobsModule.forRoot`. */
+  get connection(): JobsOptions["connection"] {
+    const { url, direct } = this;
+    return url === direct ? { url } : { url, listenUrl: direct };
+  }
+
   /** `JobsModule.forRoot` for this schema. */
   root(options: Partial<JobsOptions> = {}): DynamicModule {
     return JobsModule.forRoot({
-      connection: { url: this.url },
+      connection: this.connection,
       schema: this.schema,
       ...options,
     } as JobsOptions);

@@ -13,7 +13,7 @@ export class TcpProxy {
   private readonly sockets = new Set<Socket>();
   private readonly links = new Set<Link>();
   private current: ProxyMode = "pass";
-  private trigger: { text: string; mode: ProxyMode } | undefined;
+  private trigger: { texts: readonly string[]; mode: ProxyMode } | undefined;
 
   private constructor(
     private readonly server: Server,
@@ -75,14 +75,14 @@ export class TcpProxy {
     for (const link of this.links) link.update(mode);
   }
 
-  /** The request with this text still arrives, its answer does not. */
-  muteFrom(text: string): void {
-    this.trigger = { text, mode: "mute" };
+  /** The request with one of these texts still arrives, its answer does not. */
+  muteFrom(...texts: string[]): void {
+    this.trigger = { texts, mode: "mute" };
   }
 
-  /** The request with this text does not arrive. */
-  deafFrom(text: string): void {
-    this.trigger = { text, mode: "deaf" };
+  /** The request with one of these texts does not arrive. */
+  deafFrom(...texts: string[]): void {
+    this.trigger = { texts, mode: "deaf" };
   }
 
   /** Ends all present connections with RST; the mode stays. */
@@ -116,7 +116,7 @@ export class TcpProxy {
     }
     const upstream = connect(this.target);
     const link = new Link(client, upstream, (chunk) => {
-      if (this.trigger === undefined || !chunk.includes(this.trigger.text)) return;
+      if (!this.trigger?.texts.some((text) => chunk.includes(text))) return;
       const { mode } = this.trigger;
       this.trigger = undefined;
       this.setMode(mode);

@@ -133,7 +133,7 @@ describe("Settler", () => {
       await client.query(`select 1 from ${bench.schema}.job for update`);
       for (const attempt of all) settler.add(attempt, settlement);
       const blocked =
-        "select 1 from pg_stat_activity where datname = current_database() and application_name = 'pg-jobs settle' and wait_event_type = 'Lock'";
+        "select 1 from pg_stat_activity where datname = current_database() and application_name like 'pg-jobs settle%' and wait_event_type = 'Lock'";
       await until(async () => (await bench.sql(blocked)).length === 1, {
         what: "it waits for the lock",
       });

@@ -23,7 +23,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { openTree } from "./files.mjs";
 
-const isRoot = () => process.getuid?.() === 0;
+export const isRoot = () => process.getuid?.() === 0;
 
 /** The folder of the platform package: it holds native/bin, native/lib and native/share. */
 function packageFolder(major) {
@@ -95,7 +95,8 @@ export function stashedDataDir(dataDir) {
   return path.join(stashFolder(), `data-${hash}`);
 }
 
-function unprivilegedUser() {
+/** Who runs a server that refuses root. */
+export function unprivilegedUser() {
   const lines = existsSync("/etc/passwd") ? readFileSync("/etc/passwd", "utf8").split("\n") : [];
   for (const name of ["postgres", "nobody"]) {
     const [, , uid, gid] = lines.find((line) => line.startsWith(`${name}:`))?.split(":") ?? [];

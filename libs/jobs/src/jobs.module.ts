@@ -85,7 +85,7 @@ function openDatabase({ connection, schema, connections }: ParsedJobsOptions): D
         fromUrl(connection.url),
         schema,
         connections,
-        fromUrl(connection.listenUrl ?? connection.url),
+        connection.listenUrl === null ? undefined : fromUrl(connection.listenUrl),
       );
     case "pool":
       return new Database(fromPool(connection.pool as PoolLike), schema, connections);

@@ -5,7 +5,8 @@ import { postgresUrlProblem } from "../job/postgres-url.js";
 import { SCHEMA_NAME, isSchemaName } from "../job/schema-name.js";
 import { fromUrl } from "../pg/connection.js";
 import { Database } from "../pg/database.js";
-import { ConnectionLostError, ConnectionRefusedError, type Session } from "../pg/session.js";
+import { ConnectionRefusedError } from "../pg/connect.js";
+import { ConnectionLostError, type Session } from "../pg/session.js";
 import { sqlState } from "../pg/sqlstate.js";
 import { MigrationDriftError, migrate, plan } from "../store/migrations/migrate.js";
 

@@ -8,6 +8,14 @@ export class NoneToLendError extends Error {
   override readonly name = "NoneToLendError";
 }
 
+/**
+ * Begins a transaction on a lent connection: nothing waits for ever, and no plans are forced, for the statements are
+ * the caller's. The bounds go with the transaction, since behind a pooler a connection keeps nothing.
+ */
+export const BEGIN =
+  "begin; set local statement_timeout = 60000; set local lock_timeout = 10000; " +
+  "set local idle_in_transaction_session_timeout = 60000";
+
 interface Waiting {
   resolve: (client: pg.Client | Promise<pg.Client>) => void;
 }

@@ -112,23 +112,13 @@ export function fromDataSource(dataSource: DataSourceLike): pg.ClientConfig | un
 
 const CONNECT_TIMEOUT = 5_000;
 
-/** The same server, under a name of its own and with these settings of the server session. */
-export function withSettings(
-  config: pg.ClientConfig,
-  name: string,
-  settings: Record<string, string | number>,
-): pg.ClientConfig {
-  const options = Object.entries(settings)
-    .map(([key, value]) => `-c ${key}=${value}`)
-    .join(" ");
-  return {
-    ...config,
-    application_name: name,
-    connectionTimeoutMillis: config.connectionTimeoutMillis || CONNECT_TIMEOUT,
-    keepAlive: true,
-    options: [config.options, options].filter(Boolean).join(" ") || undefined,
-  };
-}
+/** The same server, under a name of its own. */
+export const named = (config: pg.ClientConfig, name: string): pg.ClientConfig => ({
+  ...config,
+  application_name: name,
+  connectionTimeoutMillis: config.connectionTimeoutMillis || CONNECT_TIMEOUT,
+  keepAlive: true,
+});
 
 const clientOptions = (options: Record<string, unknown>): pg.ClientConfig =>
   Object.fromEntries(Object.entries(options).filter(([name]) => !OF_THE_POOL.has(name)));

@@ -1,10 +1,10 @@
 import pg from "pg";
 import { Clients } from "./clients.js";
-import { withSettings } from "./connection.js";
+import { named } from "./connection.js";
 import { Session, type SessionOptions } from "./session.js";
 
 /** What a session is for; each kind has the settings its statements were measured with. */
-export type Purpose = "front" | "claim" | "settle" | "listen";
+export type Purpose = "front" | "claim" | "settle";
 
 // Plans are forced generic: our hot statements have one sensible plan each, and the planner would otherwise
 // make a new one every time (LIMIT $n looks dear) or keep one that it made for an empty table.
@@ -22,14 +22,6 @@ const SETTINGS: Record<Purpose, Record<string, string | number>> = {
     lock_timeout: 1_000,
   },
   settle: { ...common, ...planned, statement_timeout: 20_000, lock_timeout: 10_000 },
-  listen: { ...common, statement_timeout: 5_000 },
-};
-
-/** Of connections that run the caller's own statements: no plans are forced, and nothing waits for ever. */
-const LENT = {
-  statement_timeout: 60_000,
-  lock_timeout: 10_000,
-  idle_in_transaction_session_timeout: 60_000,
 };
 
 /** Opens sessions to one database, and never more than it may. */
@@ -39,7 +31,7 @@ export class Database {
   /** What is left of the connections, to be lent. */
   readonly clients = new Clients(
     async () => {
-      const client = new pg.Client(withSettings(this.config, "pg-jobs transaction", LENT));
+      const client = new pg.Client(named(this.config, "pg-jobs transaction"));
       // It may break before anybody listens.
       client.on("error", () => undefined);
       await client.connect();
@@ -54,7 +46,7 @@ export class Database {
     /** Hard cap of connections of this process. */
     readonly connections: number,
     /** Where LISTEN goes, when a transaction pooler stands in front of the database. */
-    readonly listenConfig: pg.ClientConfig = config,
+    readonly listenConfig?: pg.ClientConfig,
   ) {}
 
   open(
@@ -68,7 +60,7 @@ export class Database {
     }
     const session = new Session({
       ...hooks,
-      config: purpose === "listen" ? this.listenConfig : this.config,
+      config: this.config,
       schema: this.schema,
       name: `pg-jobs ${purpose}`,
       settings: SETTINGS[purpose],

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import pg from "pg";
+import { connect, destroy } from "./connect.js";
 
 // LISTEN on a connection of its own that proves itself: a dead one says nothing, so it sends itself a word on
 // a private channel and starts anew when that does not come back. Whoever uses it polls all the same.
@@ -7,6 +8,10 @@ import pg from "pg";
 export interface ListenerOptions {
   config: pg.ClientConfig;
   channel: string;
+  /** The connection was chosen for LISTEN: it is not asked whether it leads through a transaction pooler. */
+  chosen?: boolean;
+  /** The connection leads through a transaction pooler, where nothing is heard: there will be no other attempt. */
+  onPooler?: () => void;
   onNotify: (payload: string) => void;
   /** Connected, for the first time or again: words may have been missed. */
   onConnect?: () => void;
@@ -59,23 +64,25 @@ export class Listener {
 
   async #connect(): Promise<void> {
     if (this.#closed) return;
-    const { config, channel, onConnect } = this.#options;
-    const client = new pg.Client({
-      ...config,
-      application_name: "pg-jobs listen",
-      connectionTimeoutMillis: 5_000,
-      keepAlive: true,
-      query_timeout: this.#options.probePatience,
-    });
-    client.on("error", (error) => this.#lost(client, error));
-    client.on("end", () => this.#lost(client, new Error("the server closed the connection")));
-    this.#opening = client;
+    const { channel, onConnect, onPooler } = this.#options;
+    let client: pg.Client;
     try {
-      await client.connect();
-      await client.query(`listen ${pg.escapeIdentifier(channel)}`);
-      await client.query(`listen ${this.#privateChannel}`);
+      const connection = await this.#open();
+      client = connection.client;
+      if (connection.pooled) {
+        this.#closed = true;
+        await client.end().catch(() => undefined);
+        onPooler?.();
+        return;
+      }
+      try {
+        await client.query(`listen ${pg.escapeIdentifier(channel)}`);
+        await client.query(`listen ${this.#privateChannel}`);
+      } catch (error) {
+        await client.end().catch(() => undefined);
+        throw error;
+      }
     } catch (error) {
-      await client.end().catch(() => undefined);
       this.#options.onLost?.(error);
       this.#again();
       return;
@@ -93,6 +100,24 @@ export class Listener {
     });
     this.#timer = setTimeout(() => void this.#probe(client), this.#options.probeEvery).unref();
     onConnect?.();
+  }
+
+  async #open(): Promise<{ client: pg.Client; pooled: boolean }> {
+    const { config, chosen = false, probePatience } = this.#options;
+    const watch = (client: pg.Client) => {
+      this.#opening = client;
+      client.on("error", (error) => this.#lost(client, error));
+      client.on("end", () => this.#lost(client, new Error("the server closed the connection")));
+    };
+    const ours = {
+      ...config,
+      application_name: "pg-jobs listen",
+      connectionTimeoutMillis: 5_000,
+      keepAlive: true,
+      query_timeout: probePatience,
+    };
+    const { client, borrowed } = await connect(ours, { settings: {}, watch });
+    return { client, pooled: borrowed !== undefined && !chosen };
   }
 
   async #probe(client: pg.Client): Promise<void> {
@@ -138,8 +163,3 @@ export class Listener {
     this.#backoff = Math.min(this.#backoff * 2, MAX_BACKOFF_MS);
   }
 }
-
-const destroy = (client: pg.Client): void =>
-  (
-    client as unknown as { connection: { stream: { destroy(): void } } }
-  ).connection.stream.destroy();

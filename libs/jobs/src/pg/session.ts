@@ -1,6 +1,9 @@
-import pg from "pg";
-import { withSettings } from "./connection.js";
-import { isFatal, isReadOnly, isServerUnready, sqlState } from "./sqlstate.js";
+import type pg from "pg";
+import type { Backend } from "./backend.js";
+import { type Borrowed, TooLateError } from "./borrowed.js";
+import { ConnectionRefusedError, connect, destroy, processOf } from "./connect.js";
+import { named } from "./connection.js";
+import { isFatal, isReadOnly, isUnprepared, sqlState } from "./sqlstate.js";
 import { type Row, type Runner, Statement } from "./statement.js";
 
 // One connection with a purpose: statements go one after another, it reconnects by itself, and every
@@ -12,32 +15,14 @@ export class ConnectionLostError extends Error {
   constructor(
     readonly sent: boolean,
     cause: unknown,
-    /** The server process that was lost sight of; it may still have the statement before it. */
-    readonly backend?: number,
+    /** Who was lost sight of, and may still have the statement before it. */
+    readonly backend?: Backend,
   ) {
     super(sent ? "the connection was lost while a statement was under way" : "no connection", {
       cause,
     });
   }
 }
-
-/** We were not let in, or cannot even try: the settings of the connection are wrong, and waiting does not help. */
-export class ConnectionRefusedError extends Error {
-  override readonly name = "ConnectionRefusedError";
-  constructor(cause: unknown) {
-    const said = cause instanceof Error ? cause.message : String(cause);
-    const state = sqlState(cause);
-    const advice = ADVICE[state ?? ""] ?? "check the settings of the connection";
-    super(`${said}${state === undefined ? "" : ` (${state})`}; ${advice}`, { cause });
-  }
-}
-
-const ADVICE: Record<string, string> = {
-  "28P01": "correct the user or the password of the connection",
-  "28000": "correct the user of the connection, or let it in on the server",
-  "3D000": "create this database, or correct its name in the connection",
-  "42501": "grant this user CONNECT on the database, or connect as another",
-};
 
 export interface SessionOptions {
   /** Where to connect: host, user, TLS … of the `pg` client. */
@@ -71,6 +56,10 @@ export class Session implements Runner {
   readonly #options: SessionOptions;
   readonly #replyTimeout: number;
   #client: pg.Client | undefined;
+  /** How to send, when the connection leads through a pooler. */
+  #borrowed: Borrowed | undefined;
+  /** A pooler was found that had looked like the server. */
+  #neverDirect = false;
   #connecting: Promise<pg.Client> | undefined;
   /** What has not connected yet. */
   #opening: pg.Client | undefined;
@@ -95,6 +84,11 @@ export class Session implements Runner {
     return this.#closed;
   }
 
+  /** Whether the connection leads through a pooler, which may hide that the server was restarted. */
+  get pooled(): boolean {
+    return this.#borrowed !== undefined;
+  }
+
   /** For how many ms the present connection has worked, without an answer that was slow; 0 without one. */
   get worksFor(): number {
     return this.#worksSince === undefined ? 0 : performance.now() - this.#worksSince;
@@ -112,19 +106,17 @@ export class Session implements Runner {
 
   /** Several statements with nothing in between; `fn` must not use the session itself. */
   exclusive<T>(fn: (run: Runner["run"]) => Promise<T>): Promise<T> {
-    const asked = performance.now();
-    const turn = this.#tail.then(async () => {
-      const client = await this.#connect(asked);
-      return await fn((statement, values = []) => this.#send(client, statement, values));
-    });
-    this.#tail = turn.catch(() => undefined);
-    return turn;
+    return this.#inTurn((client) =>
+      fn((statement, values = []) => this.#send(client, statement, values)),
+    );
   }
 
   /** `fn` inside a transaction; a rejection rolls back. */
   transaction<T>(fn: (run: Runner["run"]) => Promise<T>): Promise<T> {
-    return this.exclusive(async (run) => {
-      await run(begin);
+    return this.#inTurn(async (client) => {
+      const run: Runner["run"] = (statement, values = []) =>
+        this.#send(client, statement, values, "in a transaction");
+      await this.#send(client, begin, []);
       try {
         const value = await fn(run);
         await run(commit);
@@ -158,6 +150,13 @@ export class Session implements Runner {
     destroy(client);
   }
 
+  #inTurn<T>(fn: (client: pg.Client) => Promise<T>): Promise<T> {
+    const asked = performance.now();
+    const turn = this.#tail.then(async () => await fn(await this.#connect(asked)));
+    this.#tail = turn.catch(() => undefined);
+    return turn;
+  }
+
   async #connect(asked: number): Promise<pg.Client> {
     if (this.#closed) throw new ConnectionLostError(false, new Error("the session is closed"));
     if (this.#client) return this.#client;
@@ -170,36 +169,45 @@ export class Session implements Runner {
 
   async #open(): Promise<pg.Client> {
     const { config, settings = {}, name } = this.#options;
-    const client = make(withSettings(config, name, settings));
-    client.on("error", (error) => this.#lost(client, error));
-    client.on("end", () => this.#lost(client, new Error("the server closed the connection")));
+    const watch = (client: pg.Client) => {
+      this.#opening = client;
+      client.on("error", (error) => this.#lost(client, error));
+      client.on("end", () => this.#lost(client, new Error("the server closed the connection")));
+    };
     const from = performance.now();
-    this.#opening = client;
-    try {
-      await client.connect();
-    } catch (error) {
-      await client.end().catch(() => undefined);
-      if (isRefusal(error)) throw new ConnectionRefusedError(error);
-      const at = performance.now();
-      if (at - from > SLOW_CONNECT) this.#failed = { at, error };
-      throw new ConnectionLostError(false, error);
-    } finally {
-      this.#opening = undefined;
-    }
+    const { client, borrowed } = await connect(named(config, name), {
+      settings,
+      watch,
+      neverDirect: this.#neverDirect,
+    })
+      .catch((error: unknown) => {
+        if (error instanceof ConnectionRefusedError) throw error;
+        const at = performance.now();
+        if (at - from > SLOW_CONNECT) this.#failed = { at, error };
+        throw new ConnectionLostError(false, error);
+      })
+      .finally(() => (this.#opening = undefined));
     if (this.#closed) {
       await client.end().catch(() => undefined);
       throw new ConnectionLostError(false, new Error("the session is closed"));
     }
     this.#client = client;
+    this.#borrowed = borrowed;
     this.#worksSince = performance.now();
     this.#options.onConnect?.();
     return client;
   }
 
-  async #send(client: pg.Client, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+  async #send(
+    client: pg.Client,
+    statement: Statement,
+    values: readonly unknown[],
+    where?: "in a transaction",
+  ): Promise<Row[]> {
     if (this.#client !== client)
       throw new ConnectionLostError(false, new Error("the connection was lost before"));
     const { slowAfter = Number.POSITIVE_INFINITY } = this.#options;
+    const borrowed = this.#borrowed;
     const sentAt = performance.now();
     let overdue: Error | undefined;
     const timer = setTimeout(() => {
@@ -207,16 +215,26 @@ export class Session implements Runner {
       this.#lost(client, overdue);
     }, this.#replyTimeout);
     try {
-      const result = await client.query<(string | null)[]>({
-        ...(statement.name === null ? {} : { name: statement.name }),
+      const config = {
         text: statement.text(this.schema),
-        values: values as unknown[],
-        rowMode: "array",
+        rowMode: "array" as const,
         types: rawText,
+      };
+      if (borrowed && !where) return await borrowed.run(client, config, values);
+      const result = await client.query<(string | null)[]>({
+        ...config,
+        ...(statement.name === null || borrowed ? {} : { name: statement.name }),
+        values: values as unknown[],
       });
       // Several statements in one text, as migrations are, answer with an array of results.
       return result.rows ?? [];
     } catch (error) {
+      if (error instanceof TooLateError) throw new ConnectionLostError(false, error);
+      if (this.#client === client && !borrowed && isUnprepared(error)) {
+        this.#neverDirect = true;
+        this.#lost(client, error);
+        throw new ConnectionLostError(false, error);
+      }
       // After a failover this server is a standby: the way to the new one leads through a new connection.
       if (this.#client === client && isReadOnly(error)) {
         this.#lost(client, error);
@@ -224,7 +242,11 @@ export class Session implements Runner {
       }
       if (this.#client === client && !isFatal(error) && sqlState(error) !== undefined) throw error;
       this.#lost(client, error);
-      throw new ConnectionLostError(true, overdue ?? error, backendOf(client));
+      throw new ConnectionLostError(
+        true,
+        overdue ?? error,
+        borrowed ? borrowed.backend : backendOf(client),
+      );
     } finally {
       clearTimeout(timer);
       const now = performance.now();
@@ -245,33 +267,14 @@ export class Session implements Runner {
   #drop(client: pg.Client | undefined): void {
     if (this.#client !== client) return;
     this.#client = undefined;
+    this.#borrowed = undefined;
     this.#worksSince = undefined;
   }
 }
 
-/** pg reads connection strings and certificates here. */
-function make(config: pg.ClientConfig): pg.Client {
-  try {
-    return new pg.Client(config);
-  } catch (error) {
-    throw new ConnectionRefusedError(error);
-  }
-}
-
-/** The server's answer to who we are, or pg's before it: no password for one that asks, no TLS on the other side. */
-const isRefusal = (error: unknown): boolean =>
-  sqlState(error) === undefined
-    ? error instanceof Error && /^SASL:|does not support SSL connections$/.test(error.message)
-    : !isServerUnready(error);
-
-const backendOf = (client: pg.Client): number | undefined =>
-  (client as unknown as { processID: number | null }).processID ?? undefined;
-
-/** The socket itself: `end()` would wait for a peer that may be gone. */
-function destroy(client: pg.Client): void {
-  (
-    client as unknown as { connection: { stream: { destroy(): void } } }
-  ).connection.stream.destroy();
+function backendOf(client: pg.Client): Backend | undefined {
+  const pid = processOf(client);
+  return pid === undefined ? undefined : { pid };
 }
 
 async function within(work: Promise<unknown>, ms: number): Promise<void> {

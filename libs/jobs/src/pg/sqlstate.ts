@@ -36,6 +36,12 @@ export function isFatal(error: unknown): boolean {
 /** Shut down, crashed, not up, idle for too long, in a transaction and out of it. */
 const ENDINGS = new Set(["57P01", "57P02", "57P03", "57P05", "25P03"]);
 
+/** A prepared statement is not there, or is of somebody else: another process answers than the one it was made on. */
+export function isUnprepared(error: unknown): boolean {
+  const state = sqlState(error);
+  return state === "26000" || state === "42P05";
+}
+
 /** `read_only_sql_transaction`: a standby, or a server that became one. */
 export const isReadOnly = (error: unknown): boolean => sqlState(error) === "25006";
 

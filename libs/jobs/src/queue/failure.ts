@@ -6,7 +6,7 @@ import {
   SchemaNotReadyError,
 } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
-import { ConnectionRefusedError } from "../pg/session.js";
+import { ConnectionRefusedError } from "../pg/connect.js";
 import { isLockTimeout, isServerUnready } from "../pg/sqlstate.js";
 import { SchemaOutdatedError, isOutcomeUnknown, isUnavailable } from "../store/store.js";
 import { StaysUnknownError } from "./insert.js";

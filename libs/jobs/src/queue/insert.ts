@@ -1,4 +1,4 @@
-import { endBackend } from "../pg/backend.js";
+import { type Backend, endBackend } from "../pg/backend.js";
 import { ConnectionLostError } from "../pg/session.js";
 import { isTransient } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
@@ -93,10 +93,10 @@ export async function again<T>(store: Store, first: unknown, work: () => Promise
   throw new StaysUnknownError("the outcome of the commit stays unknown", { cause });
 }
 
-const backendOf = (error: unknown): number[] =>
+const backendOf = (error: unknown): Backend[] =>
   error instanceof ConnectionLostError && error.backend !== undefined ? [error.backend] : [];
 
-async function haveEnded(store: Store, backends: Set<number>): Promise<boolean> {
+async function haveEnded(store: Store, backends: Set<Backend>): Promise<boolean> {
   for (const backend of backends) {
     if (!(await endBackend(store.session, backend))) return false;
     backends.delete(backend);

@@ -41,6 +41,7 @@ function open() {
     moved: () => {},
     dueAgain: () => {},
     handedBack: () => {},
+    lost: () => {},
     warn: () => {},
     failing: () => {},
   });

@@ -29,6 +29,8 @@ export interface SlotsHooks extends AttemptPorts {
   moved(queue: QueueWorker): void;
   /** A job was given back: others can run it at once. */
   handedBack(queue: QueueWorker, kind: string): void;
+  /** The row of a job says that this attempt is not the current one. */
+  lost(): void;
   /** A job of this queue is due again in so many ms. */
   dueAgain(queue: QueueWorker, ms: number): void;
   warn(message: string, params?: object): void;
@@ -153,6 +155,7 @@ export class Slots implements SettleListener, TransactionListener {
     this.#timeouts.remove(attempt, attempt.timeoutMs);
     attempt.abort(new LeaseLostError(attempt.id, attempt.claim.attempt));
     this.#tell("lost", attempt);
+    this.hooks.lost();
     if (queue) this.hooks.moved(queue);
   }
 

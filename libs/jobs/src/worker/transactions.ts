@@ -4,7 +4,7 @@ import { LeaseLostError, OptionsError } from "../job/errors.js";
 import { storableResult } from "../job/json.js";
 import { isVerdict } from "../job/verdict.js";
 import { endBackend } from "../pg/backend.js";
-import { type Clients, NoneToLendError } from "../pg/clients.js";
+import { BEGIN, type Clients, NoneToLendError } from "../pg/clients.js";
 import type { Session } from "../pg/session.js";
 import { isCheckViolation, isFatal, isMissingSchema, sqlState } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
@@ -154,7 +154,7 @@ export class Transactions {
       given = true;
       clients.drop(client);
       // It may be in the middle of a long statement, or of ours.
-      if (processID) endBackend(front, processID).catch(() => undefined);
+      if (processID) endBackend(front, { pid: processID }).catch(() => undefined);
     };
     const lent: Lent = lend(client);
     try {
@@ -182,7 +182,7 @@ export class Transactions {
     for (let round = 1; ; round++) {
       const client = await this.#taken(signal);
       try {
-        await replied(client.query("begin"), () => clients.drop(client));
+        await replied(client.query(BEGIN), () => clients.drop(client));
         signal.throwIfAborted();
         return client;
       } catch (error) {

@@ -111,6 +111,9 @@ export class Worker {
       transaction: (...call) => this.#transactions.run(...call),
       moved: (queue) => this.#freed(queue),
       handedBack: (queue, kind) => ports.hint(queue.settings.id, kind),
+      // A pooler may have hidden that the server crashed and forgot the claim: its number would be given out again,
+      // and under the same id a body that still runs could pass for the next one.
+      lost: () => void (this.#claims.pooled && this.#claimer.forgetId()),
       dueAgain: (queue, ms) => this.#lookout.dueIn(queue, ms),
       // A body that goes on after the end has nobody to tell.
       warn: (message, params) => this.state !== "stopped" && ports.log("warn", message, params),
@@ -338,11 +341,13 @@ export class Worker {
     const { database } = this.ports;
     if (!this.settings.notify || this.#listener) return;
     this.#listener = new Listener({
-      config: database.listenConfig,
+      config: database.listenConfig ?? database.config,
+      chosen: database.listenConfig !== undefined,
       channel: wakeChannel(database.schema),
       onNotify: (payload) =>
         void (payload.endsWith("!") ? this.changed() : this.wake(Number(payload))),
       onConnect: () => this.changed(),
+      onPooler: () => this.ports.log("warn", POLLS_BEHIND_POOLER, { pollMs: this.settings.pollMs }),
     });
     this.#listener.start();
   }
@@ -409,6 +414,10 @@ export class Worker {
     }, BEAT_MS).unref();
   }
 }
+
+const POLLS_BEHIND_POOLER =
+  "the connection leads through a transaction pooler, where LISTEN hears nothing: jobs are found by polling; " +
+  "to start them at once, set connection.listenUrl to a URL that leads past the pooler";
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
