@@ -7,6 +7,7 @@ import { measureClaims } from "./measure/claims.mjs";
 import { measureEnqueue } from "./measure/enqueue.mjs";
 import { measureHistory } from "./measure/history.mjs";
 import { measureHorizon } from "./measure/horizon.mjs";
+import { measurePoolers } from "./measure/poolers.mjs";
 import { measureWholePath } from "./measure/whole-path.mjs";
 import { Ground } from "./measure/ground.mjs";
 
@@ -16,6 +17,7 @@ const ALL = {
   horizon: measureHorizon,
   "whole-path": measureWholePath,
   history: measureHistory,
+  poolers: measurePoolers,
 };
 const [only] = process.argv.slice(2);
 if (only && !(only in ALL)) throw new Error(`expected one of ${Object.keys(ALL).join(", ")}`);

@@ -27,7 +27,7 @@ export type ConnectionOptions =
   | {
       /** `postgres://user:password@host:port/database`. */
       url: string;
-      /** A direct URL for LISTEN when `url` leads to a transaction pooler; default `url`. */
+      /** A direct URL for LISTEN when `url` leads to a transaction pooler; default `url`, or polling behind one. */
       listenUrl?: string;
     }
   | { dataSource: DataSourceLike }

@@ -417,7 +417,7 @@ export class Worker {
 
 const POLLS_BEHIND_POOLER =
   "the connection leads through a transaction pooler, where LISTEN hears nothing: jobs are found by polling; " +
-  "to start them at once, set connection.listenUrl to a URL that leads past the pooler";
+  "to start them at once, give connection.url together with a connection.listenUrl that leads past the pooler";
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
