@@ -38,6 +38,7 @@ export async function startPgbouncer({ url, settings = {} }) {
     pool_mode: "transaction",
     default_pool_size: 2,
     max_client_conn: 1000,
+    server_login_retry: 1,
     logfile: path.join(folder, "log"),
     ...settings,
   };
