@@ -1,5 +1,5 @@
 import { jest } from "@jest/globals";
-import { JobQueue, defineJob } from "nestjs-pg-jobs";
+import { type JobContext, JobQueue, defineJob } from "nestjs-pg-jobs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Session } from "../../libs/jobs/src/pg/session.js";
 import { Bench } from "../support/harness.js";
@@ -109,4 +109,35 @@ describe("quarantine", () => {
     });
     expect((await bench.states()).queued).toBeGreaterThan(0);
   }, 60_000);
+
+  it("a worker that drains begins with no further suspect", async () => {
+    const other = defineJob("other-suspect", { queue: "other" });
+    const gate = new Gate();
+    const begun: string[] = [];
+    const body = async (_: unknown, { id }: JobContext) => {
+      begun.push(id);
+      await gate.opened;
+    };
+    const app = await bench.worker([handler(suspect, body), handler(other, body)], {
+      poll: "100ms",
+    });
+    const jobs = app.get(JobQueue);
+    const [one, two] = await Promise.all([
+      jobs.enqueue(suspect, {}, { delay: "1h" }),
+      jobs.enqueue(other, {}, { delay: "1h" }),
+    ]);
+    // At once, so that the same look sees both.
+    await bench.sql("update jobs.job set lane = lane + 20000, crashes = 2, run_at = now()");
+    await until(() => begun.length > 0, { what: "the first to run" });
+    const closed = app.close();
+    gate.open();
+    await closed;
+    const rest = [one.id, two.id].find((id) => id !== begun[0])!;
+    expect(begun).toHaveLength(1);
+    expect(
+      await bench.sql("select attempt, crashes, lease_until from jobs.job where id = $1", [
+        rest.split("-")[1],
+      ]),
+    ).toEqual([{ attempt: 0, crashes: 2, lease_until: null }]);
+  }, 30_000);
 });

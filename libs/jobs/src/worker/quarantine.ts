@@ -14,6 +14,8 @@ export interface QuarantinePorts {
   slots: Slots;
   outage: Outage;
   queues: ReadonlyMap<number, QueueWorker>;
+  /** Not once the worker drains. */
+  working(): boolean;
   look(): void;
   /** The suspects are over: all queues go on. */
   released(): void;
@@ -64,9 +66,12 @@ export class Quarantine {
     const { claimer, slots, queues, outage } = this.ports;
     try {
       for (const id of queueIds) {
+        if (!this.ports.working()) return;
         const queue = queues.get(id);
         const ask = queue?.askSuspect();
         if (!queue || !ask || (await claimer.take(queue, ask)) === 0) continue;
+        // It came too late. Left to its lease it would count as its last crash, though it has not run.
+        if (!this.ports.working()) return slots.handBackWaiting(queue);
         const empty = new Promise<void>((resolve) => (this.#whenEmpty = resolve));
         slots.fill(queue);
         if (slots.held > 0) await empty;

@@ -147,6 +147,7 @@ export class Worker {
       slots: this.#slots,
       outage: this.#outage,
       queues: this.#queues,
+      working: () => this.state === "working",
       look: () => void this.#lookout.look(),
       released: () => this.#queues.forEach((queue) => this.#found(queue)),
     });
