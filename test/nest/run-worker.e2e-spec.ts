@@ -143,6 +143,19 @@ describe("runWorker, as a process of its own", () => {
     expect(await row(bench, hung)).toMatchObject({ state: "queued", attempt: 1, failures: 0 });
   });
 
+  it("SIGTERM while it boots, and jobs run already: drains, and drops none of them", async () => {
+    const jobs = await bench.producer();
+    const { id: brief } = await jobs.enqueue("brief");
+    const { id: hung } = await jobs.enqueue("hung");
+    const worker = start({ bootHangs: true, grace: "1s" });
+    await reached(bench, hung, "running");
+    worker.kill("SIGTERM");
+    worker.kill("SIGTERM");
+    expect(await worker.exit()).toBe(70);
+    expect(await row(bench, brief)).toMatchObject({ state: "succeeded", attempt: 1 });
+    expect(await row(bench, hung)).toMatchObject({ state: "queued", attempt: 1, failures: 0 });
+  });
+
   it("without the database: alive, not ready; then ready, and it works", async () => {
     const proxy = await TcpProxy.start(bench.url);
     try {

@@ -31,12 +31,17 @@ export async function runWorker(
   options: RunWorkerOptions = {},
 ): Promise<RunningWorker> {
   const logger = new Logger("Worker");
-  const { app, health, workers } = await boot(module, checked(options, logger), logger);
+  const { health: probes } = checked(options, logger);
+  // Of an app that is not up Nest hands nothing out, and its workers may be at work already.
+  const workers: JobsWorkerModule[] = [];
+  let app: INestApplicationContext | undefined;
+  let health: HealthServer | undefined;
   let closing: Promise<boolean> | undefined;
   const close = (): Promise<boolean> => {
     closing ??= (async () => {
       health?.drain();
-      await app.close();
+      if (app) await app.close();
+      else await Promise.allSettled(workers.map((one) => one.onModuleDestroy()));
       await health?.close();
       return workers.every((one) => one.drained);
     })();
@@ -54,10 +59,33 @@ export async function runWorker(
       },
     );
   };
+  // Before the boot: jobs may run while other parts of the app still begin.
   process.on("SIGTERM", onSignal);
   process.on("SIGINT", onSignal);
-  return { app, port: health?.port ?? 0, close };
+  try {
+    app = await NestFactory.createApplicationContext(module, {
+      abortOnError: false,
+      instrument: { instanceDecorator: noting(workers) },
+    });
+    if (probes) health = await serveHealth(probes, workers);
+    return { app, port: health?.port ?? 0, close };
+  } catch (error) {
+    if (!app && isTold(error)) logger.error("The worker cannot start");
+    else if (error instanceof JobsError) logger.error(`The worker cannot start: ${error.message}`); // its message, not our stack
+    else logger.error("The worker cannot start", error);
+    // It must not go on, but it may have claimed jobs already: they are not dropped.
+    exitAfterGrace(workers, EXIT.bootFailed);
+    await close();
+    process.exit(EXIT.bootFailed);
+  }
 }
+
+const noting =
+  (workers: JobsWorkerModule[]) =>
+  (instance: unknown): unknown => {
+    if (instance instanceof JobsWorkerModule) workers.push(instance);
+    return instance;
+  };
 
 /** Before anything is opened. */
 function checked(options: RunWorkerOptions, logger: Logger): ParsedRunWorkerOptions {
@@ -70,45 +98,9 @@ function checked(options: RunWorkerOptions, logger: Logger): ParsedRunWorkerOpti
   }
 }
 
-async function boot(
-  module: Type<unknown>,
-  { health }: ParsedRunWorkerOptions,
-  logger: Logger,
-): Promise<{ app: INestApplicationContext; health?: HealthServer; workers: JobsWorkerModule[] }> {
-  // Of an app whose hook throws Nest hands nothing out, and its workers may be at work already.
-  const workers: JobsWorkerModule[] = [];
-  const instanceDecorator = (instance: unknown): unknown => {
-    if (instance instanceof JobsWorkerModule) workers.push(instance);
-    return instance;
-  };
-  let app: INestApplicationContext | undefined;
-  try {
-    app = await NestFactory.createApplicationContext(module, {
-      abortOnError: false,
-      instrument: { instanceDecorator },
-    });
-    return { app, health: health ? await serveHealth(health, workers) : undefined, workers };
-  } catch (error) {
-    if (!app && isTold(error)) logger.error("The worker cannot start");
-    else if (error instanceof JobsError) logger.error(`The worker cannot start: ${error.message}`); // its message, not our stack
-    else logger.error("The worker cannot start", error);
-    // It must not go on, but it may have claimed jobs already: they are not dropped.
-    ignoreSignals();
-    exitAfterGrace(workers, EXIT.bootFailed);
-    if (app) await app.close();
-    else await Promise.allSettled(workers.map((one) => one.onModuleDestroy()));
-    process.exit(EXIT.bootFailed);
-  }
-}
-
 function exitAfterGrace(workers: readonly JobsWorkerModule[], code: number): void {
   const patience = Math.max(0, ...workers.map((one) => one.graceMs)) + BEYOND_GRACE_MS;
   setTimeout(() => process.exit(code), patience).unref();
-}
-
-/** It is ending already. */
-function ignoreSignals(): void {
-  for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => {});
 }
 
 /** Nest logs what a constructor or factory throws, the worker what is wrong with handlers; nobody, what a hook throws. */

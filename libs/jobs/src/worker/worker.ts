@@ -230,6 +230,8 @@ export class Worker {
    */
   async stop(): Promise<Leftovers> {
     if (this.state === "new" || this.state === "stopped") {
+      // An app that is ended while it boots must not begin it any more.
+      this.state = "stopped";
       await this.#disconnect();
       return this.#slots.leftovers();
     }
