@@ -168,8 +168,13 @@ export class Bench {
     return app;
   }
 
+  /** Closes the apps so far: each of them holds connections. */
+  async closeApps(): Promise<void> {
+    await Promise.all(this.#apps.splice(0).map((app) => app.close()));
+  }
+
   async close(): Promise<void> {
-    await Promise.all(this.#apps.map((app) => app.close()));
+    await this.closeApps();
     await this.#database.close();
     await Promise.all(this.#proxies.map((proxy) => proxy.close()));
     for (const client of this.#clients) release(client);

@@ -35,6 +35,7 @@ afterAll(async () => {
   await dataSource.destroy();
 });
 beforeEach(async () => await bench.sql("truncate jobs.payment"));
+afterEach(async () => await bench.closeApps());
 
 const fixed = { delay: () => 0 };
 const payFor =
