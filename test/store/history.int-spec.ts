@@ -113,8 +113,7 @@ class Life {
         );
         return this.#end("cancelled", "cancelled");
       case "requeue":
-        await jobs.requeue(this.name);
-        this.#generation++;
+        if ((await jobs.requeue(this.name)) === "queued") this.#generation++;
         this.#ended = undefined;
         return this.#tell("requeued");
     }

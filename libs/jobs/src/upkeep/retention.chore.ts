@@ -24,8 +24,8 @@ export async function retain(store: Store, retention: Retention): Promise<void> 
   const keepMs = await longest(store, retention);
   const duties = [
     () => dropDays(store, keepMs),
-    () => forgetWorkers(store, keepMs),
     () => sweepLetters(store),
+    () => forgetWorkers(store, keepMs),
   ];
   for (const duty of duties)
     await duty().catch((error: unknown) => problems.push((error as Error).message));

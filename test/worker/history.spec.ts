@@ -1,0 +1,132 @@
+import { type HistoryEvent, JobInspector, JobQueue, bury, snooze } from "nestjs-pg-jobs";
+import { spine } from "../../libs/jobs/src/store/migrations/0001-spine.js";
+import { checksum } from "../../libs/jobs/src/store/migrations/migration.js";
+import { Bench } from "../support/harness.js";
+import { handler, reached } from "../support/handlers.js";
+import { until } from "../support/until.js";
+
+// Told once to `forWorker`, the history of a queue is written by whoever moves its jobs.
+
+let bench: Bench;
+afterEach(async () => await bench.close());
+
+/** Snoozes, fails, and dies; once requeued it succeeds. */
+const moody = () =>
+  handler("moody", (_, { attempt }) => {
+    if (attempt === 1) return snooze(1);
+    if (attempt === 2) throw new Error("once");
+    return attempt === 3 ? bury("no use") : "done";
+  });
+const STORY = [
+  "1/0 enqueued",
+  "1/1 started",
+  "1/1 snoozed",
+  "1/2 started",
+  "1/2 retried",
+  "1/3 started",
+  "1/3 died",
+  "2/3 requeued",
+  "2/4 started",
+  "2/4 succeeded",
+];
+const briefly = (events: readonly HistoryEvent[]) =>
+  events.map(({ generation, attempt, event }) => `${generation}/${attempt} ${event}`);
+
+async function live(jobs: JobQueue): Promise<string> {
+  const { id } = await jobs.enqueue("moody");
+  await reached(bench, id, "dead", { attempt: 3 });
+  await jobs.requeue(id);
+  await until(async () => ["succeeded", undefined].includes(await bench.state(id)), {
+    what: "it succeeds",
+  });
+  return id;
+}
+const options = { defaults: { backoff: { delay: () => 1 } } };
+
+describe("the history of a queue", () => {
+  it.each(["full", "exceptions"] as const)("is whole in mode %s", async (history) => {
+    bench = await Bench.open();
+    const queues = { default: { history } };
+    const app = await bench.worker([moody()], { queues }, options);
+    const id = await live(await bench.producer());
+    const story = await app.get(JobInspector).history(id);
+    expect(briefly(story)).toEqual(STORY);
+    expect(story.find(({ event }) => event === "died")).toMatchObject({
+      reason: "buried",
+      error: { message: "no use" },
+      worker: expect.stringMatching(new RegExp(`:${process.pid}$`)),
+    });
+    const rows = await bench.sql("select event from jobs.event");
+    expect(rows).toHaveLength(history === "full" ? STORY.length : 2);
+  });
+
+  it("is whole in mode full of a job that is not kept", async () => {
+    bench = await Bench.open();
+    const queues = { default: { history: "full", keep: false } } as const;
+    const app = await bench.worker([moody()], { queues }, options);
+    const id = await live(app.get(JobQueue));
+    expect(await bench.state(id)).toBeUndefined();
+    expect(briefly(await app.get(JobInspector).history(id))).toEqual(STORY);
+    expect(await app.get(JobInspector).counts()).toMatchObject([
+      { unfinished: 0, succeeded: 0, dead: 0, pruned: 1 },
+    ]);
+  });
+
+  it("is not written in mode none", async () => {
+    bench = await Bench.open();
+    const app = await bench.worker(
+      [moody()],
+      { queues: { default: { history: "none" } } },
+      options,
+    );
+    await live(app.get(JobQueue));
+    expect(await bench.sql("select from jobs.event")).toEqual([]);
+  });
+
+  it("has a mode that the worker started last decides, for every process", async () => {
+    bench = await Bench.open();
+    const mode = async () =>
+      (await bench.sql<{ history: string }>("select history from jobs.queue"))[0]?.history;
+    for (const history of ["full", "none"] as const) {
+      await bench.worker([moody()], { queues: { default: { history } } }, options);
+      await until(async () => (await mode()) === history, { what: `the mode is ${history}` });
+    }
+    await bench.worker([moody()], {}, options);
+    await until(async () => (await mode()) === "exceptions", {
+      what: "nothing said is the default",
+    });
+  });
+});
+
+describe("on the schema of the release before", () => {
+  beforeEach(async () => {
+    bench = await Bench.open({ migrated: false });
+    await bench.sql(`create schema ${bench.schema}`);
+    await bench.sql(spine.sql(bench.schema));
+    await bench.sql(
+      `create table jobs.migration (version integer primary key, name text not null, checksum text not null,
+         applied_at timestamptz not null default now())`,
+    );
+    await bench.sql("insert into jobs.migration values (1, 'spine', $1)", [checksum(spine)]);
+  });
+
+  it("workers work, and the history says what it needs", async () => {
+    const queues = { default: { history: "full", pruneDead: "1d" } } as const;
+    const app = await bench.worker([moody()], { queues }, options);
+    const id = await live(app.get(JobQueue));
+    expect(await bench.state(id)).toBe("succeeded");
+    expect(await app.get(JobInspector).attempts(id)).toHaveLength(2);
+    await expect(app.get(JobInspector).history(id)).rejects.toMatchObject({
+      code: "SCHEMA_NOT_READY",
+      needed: 2,
+      feature: "the history of jobs",
+    });
+  });
+
+  it("what is not kept is not kept there either", async () => {
+    const app = await bench.worker([moody()], { queues: { default: { keep: false } } }, options);
+    const id = await live(app.get(JobQueue));
+    expect(await bench.state(id)).toBeUndefined();
+    expect(await app.get(JobInspector).counts()).toMatchObject([{ unfinished: 0, pruned: 1 }]);
+  });
+});
