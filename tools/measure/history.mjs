@@ -13,7 +13,7 @@ const MODES = {
   "no history at all": { mode: "none", writes: {}, before: true },
   none: { mode: "none", writes: { history: true } },
   "exceptions (default)": { mode: "exceptions", writes: { history: true } },
-  full: { mode: "full", writes: { history: true } },
+  full: { mode: "full", writes: { history: true, full: true } },
   "exceptions, keep: false": { mode: "exceptions", writes: { history: true, keep: false } },
 };
 
