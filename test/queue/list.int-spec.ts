@@ -112,14 +112,14 @@ describe("over jobs in every state", () => {
     expect(found).toBeGreaterThan(500);
   });
 
-  it("shows each job as get does, without payload and result", async () => {
+  it("shows each job as get does, without payload, result and progress", async () => {
     const { items, searchedBackTo } = await inspector.list({}, { limit: 200 });
     expect(items).toHaveLength(200);
     expect(searchedBackTo).toBeNull();
     expect(new Set(items.map(({ state }) => state))).toEqual(new Set(states));
     for (const item of items.slice(0, 30)) {
-      const { payload, result, ...rest } = (await inspector.get(item.id))!;
-      expect([item, payload, result]).toEqual([rest, {}, null]);
+      const { payload, result, progress, ...rest } = (await inspector.get(item.id))!;
+      expect([item, payload, result, progress]).toEqual([rest, {}, null, null]);
     }
   });
 

@@ -8,6 +8,7 @@ import { retry } from "../../libs/jobs/src/store/transitions/retry.js";
 import { snooze } from "../../libs/jobs/src/store/transitions/snooze.js";
 import { succeed } from "../../libs/jobs/src/store/transitions/succeed.js";
 import { type Runner, Statement } from "../../libs/jobs/src/pg/statement.js";
+import { firstRelease } from "../support/first-release.js";
 import { Bench } from "../support/harness.js";
 import { Hands } from "../support/hands.js";
 import { until } from "../support/until.js";
@@ -249,9 +250,8 @@ describe("any other job", () => {
 });
 
 it("on a schema of the release before it is refused: the counters there would not follow", async () => {
-  const old = await Bench.open();
+  const old = await firstRelease();
   try {
-    await old.sql("delete from jobs.migration where version > 1");
     const queue = await old.producer();
     const { id } = await queue.enqueue("work", {});
     const one = await old.client();

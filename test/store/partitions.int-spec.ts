@@ -16,7 +16,7 @@ const partitions = async () =>
   (
     await bench.sql<{ name: string }>(
       `select inhrelid::regclass::text as name from pg_inherits
-       where inhparent = any(array['${bench.schema}.done', '${bench.schema}.attempt_error', '${bench.schema}.event']::regclass[])
+       where inhparent = any(array['${bench.schema}.done', '${bench.schema}.attempt_error', '${bench.schema}.event', '${bench.schema}.job_log']::regclass[])
        order by 1`,
     )
   ).map(({ name }) => name.split(".")[1]!);
@@ -35,6 +35,7 @@ describe("partitions", () => {
       ...days.map((one) => `attempt_error_${one}`),
       ...days.map((one) => `done_${one}`),
       ...days.map((one) => `event_${one}`),
+      ...days.map((one) => `job_log_${one}`),
     ]);
   });
 
@@ -45,9 +46,9 @@ describe("partitions", () => {
       sessions.map(async (session) => await ensurePartitions(session)),
     );
     expect(made.reduce((sum, n) => sum + n, 0)).toBe(3);
-    expect(await partitions()).toHaveLength(24);
+    expect(await partitions()).toHaveLength(32);
     expect(await ensurePartitions(sessions[0]!)).toBe(0);
-    expect(await ensurePartitions(sessions[0]!, 9)).toBe(6);
+    expect(await ensurePartitions(sessions[0]!, 9)).toBe(8);
   });
 
   it("take in one that was detached", async () => {

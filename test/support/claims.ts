@@ -26,6 +26,9 @@ export const attemptOf = (one: Claim, handler = idleHandler("job")): Attempt =>
     },
     enqueue: () => Promise.reject(new Error("it cannot enqueue")),
     transaction: () => Promise.reject(new Error("it has no transaction")),
+    reported: () => {
+      throw new Error("it cannot report");
+    },
   });
 
 /** Claims as a worker does, without a worker. */

@@ -35,6 +35,19 @@ export interface JobContext {
   readonly idempotencyKey: string;
   readonly logger: JobLogger;
   /**
+   * Says how far this attempt has come. Costs next to nothing, however often it is called: the newest is written once a
+   * second and before the job is settled, and stays with the job after its end. It never throws.
+   * @param percent 0..100; what lies outside is taken as the nearest of them, NaN leaves it where it was.
+   * @param note what it is doing, at most 1,000 characters; a longer one is cut. Absent: none.
+   */
+  progress(percent: number, note?: string): void;
+  /**
+   * Keeps a line with the job, for people who look at it; written like progress. An attempt keeps 1,000 lines and 64 kB,
+   * then a last one that says so. A line longer than 8,000 characters is cut; NUL and lone surrogates become U+FFFD;
+   * what is no string is shown as `console.log` would. It never throws.
+   */
+  log(line: string): void;
+  /**
    * Enqueues a job at once, in the name of this attempt.
    * @throws LeaseLostError when the attempt is not the current one any more: nothing was created.
    */

@@ -1,5 +1,6 @@
 import { type JobFilter, type PageOptions, formatCursor, parseList } from "../job/job-filter.js";
 import { OptionsCheck, isName, readable } from "../job/options-check.js";
+import { type LogPageOptions, formatLogCursor, parseLogPage } from "../job/log-page.js";
 import { parseJobId } from "../job/job-id.js";
 import { unknownQueue } from "../job/unknown-queue.js";
 import { type HistoryEvent, history } from "../store/reads/history.js";
@@ -10,6 +11,7 @@ import {
   attempts,
   get,
 } from "../store/reads/job.js";
+import { type JobLogLine, type JobProgress, lines, progress } from "../store/reads/reports.js";
 import { list } from "../store/reads/list.js";
 import {
   type KindCounts,
@@ -39,6 +41,13 @@ export interface JobPage {
   searchedBackTo: string | null;
 }
 
+/** A page of a job's log, oldest lines first. */
+export interface JobLogPage {
+  items: JobLogLine[];
+  /** `after` of the next page; null when there is nothing newer yet. */
+  next: string | null;
+}
+
 /** Looks at jobs, queues and counters. */
 export class JobInspector {
   /** @internal Made by `JobsModule.forRoot()`. */
@@ -47,7 +56,8 @@ export class JobInspector {
   /** The job, whatever its state; null when there is none. @throws BadJobIdError */
   async get(id: string): Promise<JobView | null> {
     const { queueId, number } = parseJobId(id);
-    return await this.#read(() => get(this.store, queueId, number));
+    const { store } = this;
+    return await this.#read(async () => get(store, queueId, number, await store.offers(2)));
   }
 
   /**
@@ -82,6 +92,31 @@ export class JobInspector {
     return await this.#read(async () => {
       await this.store.needs(2, "the history of jobs");
       return await history(this.store, queueId, number);
+    });
+  }
+
+  /** What an attempt of this job last said of its progress; null: none has. @throws BadJobIdError, SchemaNotReadyError */
+  async progress(id: string): Promise<JobProgress | null> {
+    const { queueId, number } = parseJobId(id);
+    return await this.#read(async () => {
+      await this.store.needs(2, "progress");
+      return await progress(this.store, queueId, number);
+    });
+  }
+
+  /**
+   * What attempts of this job have logged, oldest first.
+   * @throws BadJobIdError, OptionsError, BadCursorError, SchemaNotReadyError
+   */
+  async logs(id: string, page?: LogPageOptions): Promise<JobLogPage> {
+    const { queueId, number } = parseJobId(id);
+    const { attempt, limit, after } = parseLogPage(page);
+    return await this.#read(async () => {
+      await this.store.needs(2, "logs");
+      // One more tells whether there is another page.
+      const found = await lines(this.store, queueId, number, after, attempt, limit + 1);
+      const items = found.slice(0, limit);
+      return { items, next: found.length > limit ? formatLogCursor(items.at(-1)!) : null };
     });
   }
 

@@ -114,7 +114,10 @@ export class JobQueue {
   /** The job, whatever its state; null when there is none. @throws BadJobIdError */
   async get(id: string): Promise<JobView | null> {
     const { queueId, number } = parseJobId(id);
-    return await this.#checked("read", () => get(this.store, queueId, number));
+    const { store } = this;
+    return await this.#checked("read", async () =>
+      get(store, queueId, number, await store.offers(2)),
+    );
   }
 
   /**

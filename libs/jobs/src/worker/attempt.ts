@@ -8,6 +8,8 @@ import type { Handler } from "../handler/handler.js";
 import { invoke } from "../handler/invoke.js";
 import type { JobContext, JobLogger, TransactionSource } from "../handler/job-context.js";
 import type { Claim } from "../store/transitions/claim.js";
+import { monotonic } from "./held.js";
+import { Report } from "./report.js";
 
 /** What an attempt may ask of the world outside the worker. */
 export interface AttemptPorts {
@@ -23,6 +25,8 @@ export interface AttemptPorts {
     source: TransactionSource<never> | undefined,
     fn: (tx: never) => Promise<unknown>,
   ): Promise<unknown>;
+  /** It has said something of itself that is to be written. */
+  reported(attempt: Attempt & { report: Report }): void;
 }
 
 /** waiting for a slot → running → ended (its settle is under way) → over */
@@ -43,6 +47,8 @@ export class Attempt implements JobContext {
   committed = false;
   startedAt = 0;
   readonly id: string;
+  /** What it has said of itself; made on first use. */
+  report: Report | undefined;
   #controller: AbortController | undefined;
   #aborted: { reason: unknown } | undefined;
   #logger: JobLogger | undefined;
@@ -112,6 +118,22 @@ export class Attempt implements JobContext {
     // Nobody may wait for it: a failure is then met at the end of the body.
     work.then(over, over);
     return work as Promise<T>;
+  }
+
+  progress(percent: number, note?: string): void {
+    this.#saying()?.progress(percent, note);
+  }
+
+  log(line: string): void {
+    this.#saying()?.log(line, monotonic());
+  }
+
+  /** Whoever is not the current attempt, or has ended, is not heard. */
+  #saying(): Report | undefined {
+    if (this.lost || this.phase !== "running") return undefined;
+    this.report ??= new Report();
+    this.ports.reported(this as this & { report: Report });
+    return this.report;
   }
 
   /** The first reason stays. */

@@ -16,6 +16,7 @@ import { snooze } from "../store/transitions/snooze.js";
 import { succeed } from "../store/transitions/succeed.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Attempt } from "./attempt.js";
+import type { Reports } from "./reports.js";
 
 // Writes what became of attempts, in batches: whatever gathered while the last statement was under way goes
 // into the next. Every statement is fenced. It never gives up on a settlement: the database may be away for
@@ -83,6 +84,8 @@ export class Settler {
     private readonly resultLimit: number,
     /** How settling is written in this queue. */
     private readonly writes: (queueId: number) => Writes = () => ({}),
+    /** What attempts have said of themselves is written before their end is. */
+    private readonly reports?: Reports,
   ) {}
 
   add(attempt: Attempt, settlement: Settlement): void {
@@ -127,6 +130,7 @@ export class Settler {
   async #write(group: Pending[]): Promise<void> {
     const [{ attempt: first, settlement }] = group as [Pending, ...Pending[]];
     const { queueId, worker } = first.claim;
+    if (this.reports?.any) await this.reports.before(group.map(({ attempt }) => attempt));
     for (const one of group) one.sent = one.attempt.claim.attempt;
     const done = await this.#send(settlement.verb, queueId, worker, group);
     const rest = group.filter(

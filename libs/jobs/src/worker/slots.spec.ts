@@ -38,6 +38,7 @@ function open() {
     logger: () => ({ log() {}, warn() {}, error() {}, debug() {} }),
     enqueue: () => Promise.reject(new Error("not here")),
     transaction: () => Promise.reject(new Error("not here")),
+    reported: () => {},
     moved: () => {},
     dueAgain: () => {},
     handedBack: () => {},

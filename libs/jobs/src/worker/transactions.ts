@@ -15,6 +15,7 @@ import { type Claimant, enter, outcome } from "../store/transitions/transact.js"
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Attempt } from "./attempt.js";
 import { type Lent, lend, transactionStatus } from "./lent.js";
+import type { Reports } from "./reports.js";
 
 // job.transaction(): the user's writes and the success of the attempt in one transaction. The success is its last
 // statement; nothing of the job is locked before. Once that has been sent, only the database knows what became of
@@ -39,6 +40,8 @@ export interface TransactionPorts {
   settles: Session;
   front: Runner;
   listener: TransactionListener;
+  /** What the attempt has said of itself is written before its end is. */
+  reports: Reports;
   /** Runs our statements on somebody's transaction. */
   on(tx: { query(sql: string, values?: unknown[]): Promise<unknown> }): Runner;
   /** In bytes. */
@@ -213,6 +216,8 @@ export class Transactions {
       throw new Error("the transaction was ended inside of job.transaction(); leave that to it");
     const { text, problem } = storableResult(value, this.ports.resultLimit);
     if (problem !== undefined) listener.trouble(`the result is not stored: ${problem}`, attempt);
+    // On another connection, and it locks nothing that our statement waits for.
+    if (this.ports.reports.any) await this.ports.reports.before([attempt]);
     if (!listener.settling(attempt)) throw new LeaseLostError(attempt.id, attempt.attempt);
     try {
       for (let round = 1; round <= MAX_ROUNDS; round++) {

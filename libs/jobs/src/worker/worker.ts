@@ -18,6 +18,7 @@ import { Lookout } from "./lookout.js";
 import { Outage } from "./outage.js";
 import { Quarantine } from "./quarantine.js";
 import { QueueWorker } from "./queue-worker.js";
+import { Reports } from "./reports.js";
 import { HandlerSlots } from "./served-lane.js";
 import { Settler } from "./settle.js";
 import { type Leftovers, Slots } from "./slots.js";
@@ -46,7 +47,7 @@ export interface WorkerSettings {
   resultLimit: number;
 }
 
-export interface WorkerPorts extends Omit<AttemptPorts, "transaction"> {
+export interface WorkerPorts extends Omit<AttemptPorts, "transaction" | "reported"> {
   database: Database;
   store: Store;
   events: Events;
@@ -80,6 +81,7 @@ export class Worker {
   readonly #settles: Session;
   readonly #settler: Settler;
   readonly #transactions: Transactions;
+  readonly #reports: Reports;
   readonly #claimer: Claimer;
   readonly #quarantine: Quarantine;
   readonly #lookout: Lookout;
@@ -109,6 +111,7 @@ export class Worker {
       logger: (attempt) => ports.logger(attempt),
       enqueue: (attempt, ...call) => ports.enqueue(attempt, ...call),
       transaction: (...call) => this.#transactions.run(...call),
+      reported: (attempt) => this.#reports.add(attempt),
       moved: (queue) => this.#freed(queue),
       handedBack: (queue, kind) => ports.hint(queue.settings.id, kind),
       // A pooler may have hidden that the server crashed and forgot the claim: its number would be given out again,
@@ -119,14 +122,25 @@ export class Worker {
       warn: (message, params) => this.state !== "stopped" && ports.log("warn", message, params),
       failing: (error) => this.#outage.complain("settling fails and is tried again", error),
     });
-    this.#settler = new Settler(this.#settles, this.#slots, settings.resultLimit, (queueId) =>
-      this.#writes(queueId),
+    this.#reports = new Reports({
+      session: this.#settles,
+      ready: reportsReady(store, (message) => ports.log("warn", message)),
+      makePartitions: () => ensurePartitions(this.#settles),
+      trouble: (message, error) => this.#outage.complain(message, error),
+    });
+    this.#settler = new Settler(
+      this.#settles,
+      this.#slots,
+      settings.resultLimit,
+      (queueId) => this.#writes(queueId),
+      this.#reports,
     );
     this.#transactions = new Transactions({
       clients: database.clients,
       settles: this.#settles,
       front: store.session,
       listener: this.#slots,
+      reports: this.#reports,
       on: (tx) => ports.on(tx),
       resultLimit: settings.resultLimit,
       writes: (queueId) => this.#writes(queueId),
@@ -250,6 +264,7 @@ export class Worker {
     const left = this.#slots.leftovers();
     this.#settler.abandon();
     this.#transactions.abandon();
+    this.#reports.stop();
     this.#slots.stop();
     await Promise.all([this.#disconnect(), deaf]);
     this.state = "stopped";
@@ -421,6 +436,22 @@ export class Worker {
 const POLLS_BEHIND_POOLER =
   "the connection leads through a transaction pooler, where LISTEN hears nothing: jobs are found by polling; " +
   "to start them at once, give connection.url together with a connection.listenUrl that leads past the pooler";
+const ASK_AGAIN_MS = 10_000;
+
+/** Whether progress and logs have their tables; a schema that is brought up to date meanwhile is noticed. */
+function reportsReady(store: Store, warn: (message: string) => void): () => Promise<boolean> {
+  let askedAt = Number.NEGATIVE_INFINITY;
+  let warned = false;
+  return async () => {
+    if (store.has(2)) return true;
+    if (performance.now() - askedAt < ASK_AGAIN_MS) return false;
+    if (await store.offers(2)) return true;
+    askedAt = performance.now();
+    if (!warned) warn('progress and logs of jobs are not written: run "pg-jobs migrate"');
+    warned = true;
+    return false;
+  };
+}
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 

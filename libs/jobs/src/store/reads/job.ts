@@ -1,4 +1,6 @@
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
+import { iso } from "./columns.js";
+import { PROGRESS, type JobProgress, jobProgress } from "./reports.js";
 
 /** A job as the view `job_status` shows it; times are ISO strings. */
 export interface JobView {
@@ -20,10 +22,12 @@ export interface JobView {
   lastError: string | null;
   payload: unknown;
   result: unknown;
+  /** What an attempt last said with `job.progress()`; null: none has. */
+  progress: JobProgress | null;
 }
 
-/** A job in a list: without its payload and result, which may be long. */
-export type JobSummary = Omit<JobView, "payload" | "result">;
+/** A job in a list: without its payload and result, which may be long, and its progress. */
+export type JobSummary = Omit<JobView, "payload" | "result" | "progress">;
 
 /** One failed attempt, as a dead letter keeps it. */
 export interface AttemptError {
@@ -32,10 +36,6 @@ export interface AttemptError {
   failedAt: string;
   error: { name: string; message: string; stack?: string; cause?: unknown };
 }
-
-/** A time as an ISO string. */
-export const iso = (column: string) =>
-  `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
 /** The columns of a {@link JobSummary}, of the view as `s`. */
 export const SUMMARY = `s.id, s.kind, s.queue, s.state, s.priority, s.attempt, s.failures, s.attempts, ${iso("s.run_at")},
@@ -46,6 +46,16 @@ const getJob = new Statement(
   (jobs) => `
 select ${SUMMARY}, s.payload, s.result
 from ${jobs}.job_status s where s.queue_id = $1::integer and s.number = $2::bigint`,
+);
+
+// A schema of the release before has no progress.
+const getJobWithProgress = new Statement(
+  "get_job_with_progress",
+  (jobs) => `
+select ${SUMMARY}, s.payload, s.result, ${PROGRESS}
+from ${jobs}.job_status s
+left join ${jobs}.progress p on p.queue_id = $1::integer and p.job_id = $2::bigint
+where s.queue_id = $1::integer and s.number = $2::bigint`,
 );
 
 const errorsText = (jobs: string, places: readonly string[]) => `
@@ -113,10 +123,17 @@ const jobView = (row: Row): JobView => ({
   ...jobSummary(row),
   payload: json(row[15]),
   result: json(row[16]),
+  progress: jobProgress(row.slice(17)),
 });
 
-export async function get(runner: Runner, queueId: number, id: string): Promise<JobView | null> {
-  const [row] = await runner.run(getJob, [queueId, id]);
+/** The job, with what it said of its progress where the schema keeps that. */
+export async function get(
+  runner: Runner,
+  queueId: number,
+  id: string,
+  withProgress: boolean,
+): Promise<JobView | null> {
+  const [row] = await runner.run(withProgress ? getJobWithProgress : getJob, [queueId, id]);
   return row ? jobView(row) : null;
 }
 

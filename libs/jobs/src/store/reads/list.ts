@@ -1,6 +1,7 @@
 import type { ParsedJobFilter } from "../../job/job-filter.js";
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
-import { type JobSummary, SUMMARY, iso, jobSummary } from "./job.js";
+import { iso } from "./columns.js";
+import { type JobSummary, SUMMARY, jobSummary } from "./job.js";
 
 /** A page looks at no more rows than this, however few of them fit. */
 export const LOOKED_AT_MOST = 20_000;

@@ -1,5 +1,5 @@
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
-import { iso } from "./job.js";
+import { iso } from "./columns.js";
 
 /** Jobs of one queue and kind by state; finished ones as far back as they are kept. */
 export interface KindCounts {

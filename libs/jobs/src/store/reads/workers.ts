@@ -1,5 +1,5 @@
 import { type Runner, Statement } from "../../pg/statement.js";
-import { iso } from "./job.js";
+import { iso } from "./columns.js";
 
 /** A process at work, as it described itself and last said so. */
 export interface WorkerView {
