@@ -112,6 +112,7 @@ describe("an enqueue whose commit got no answer", () => {
     const options = { key: "k", window: "1h" };
     const meanwhile = async () => await bench.sql("delete from jobs.job");
     const sent = await loseTheAnswer(() => jobs.enqueue("work", {}, options), meanwhile);
+    expect(sent.deduplicated).toBe(false);
     expect(await rows()).toEqual([]);
     expect(await jobs.enqueue("work", {}, options)).toEqual({ id: sent.id, deduplicated: true });
   });
