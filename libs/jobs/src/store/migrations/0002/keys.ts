@@ -57,9 +57,7 @@ begin
         outcome := 'kept';
       end if;
       if holder is not null then
-        -- sent before, and the answer was lost: it is its own holder
-        if holder = fresh then outcome := 'created'; end if;
-        id := holder;
+        id := holder; -- fresh itself, when it was sent before and the answer was lost
         return;
       end if;
     end if;
