@@ -2,6 +2,7 @@ import { connect } from "node:net";
 import { once } from "node:events";
 import { Bench } from "../support/harness.js";
 import { reached, row } from "../support/handlers.js";
+import { Role } from "../support/role.js";
 import { TcpProxy } from "../support/tcp-proxy.js";
 import { WorkerProcess } from "../support/run-worker-process.js";
 import { until } from "../support/until.js";
@@ -177,6 +178,31 @@ describe("runWorker, as a process of its own", () => {
       await proxy.close();
     }
   });
+
+  it("no connection left to settle on: says so, is not ready, and goes on by itself", async () => {
+    // Enough for the way in, for hints and for claims.
+    const role = await Role.create(bench);
+    try {
+      await role.grantAll();
+      await role.limit(3);
+      const worker = start({ url: role.url });
+      await worker.answers("readyz", 200);
+      const { id } = await (await bench.producer()).enqueue("quick");
+      await worker.answers("readyz", 503, 20_000);
+      expect(worker.output).toMatch(/settling fails and is tried again/);
+      expect(worker.output).toMatch(/too many connections for role/);
+      expect(await bench.state(id)).toBe("running");
+      await role.limit(20);
+      await reached(bench, id, "succeeded");
+      await worker.answers("readyz", 200);
+      worker.kill("SIGTERM");
+      expect(await worker.exit()).toBe(0);
+    } finally {
+      worker?.kill("SIGKILL");
+      await worker?.exit();
+      await role.drop();
+    }
+  }, 60_000);
 
   it("without the schema: not ready, says so, and goes on by itself once it is there", async () => {
     await bench.close();

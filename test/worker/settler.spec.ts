@@ -157,8 +157,12 @@ describe("Settler", () => {
     settler.add(all[1]!, { verb: "retry", delayMs: 1, error: new Error("x") });
     settler.add(all[2]!, succeed(2));
     expect(await states(all)).toEqual(["running", "running", "running"]);
+    // Nobody else may have noticed: this connection is its own.
+    await until(() => told.trouble.length > 0, { what: "it says so" });
+    expect(settler.failingSince).toBeDefined();
     proxy.setMode("pass");
     await settler.idle();
+    expect(settler.failingSince).toBeUndefined();
     expect(told.settled).toHaveLength(3);
     expect(told.lost).toEqual([]);
   });

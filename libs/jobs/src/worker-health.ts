@@ -13,12 +13,13 @@ export interface HealthServer {
 
 /** Without a tick for so long the process is beyond repair. */
 const DEAD_AFTER_MS = 60_000;
-/** A look that the database answered proves it; looks are one poll interval apart. */
+/** A look that the database answered proves it; looks are one poll interval apart. So long settling may fail. */
 const PROOF_MS = 10_000;
 
 /**
  * `/livez`: the loop turns and the poll ticks; never asks the database, never fails because it is away.
- * `/readyz`: the database has answered lately, the schema fits, and it is not draining; costs no query either.
+ * `/readyz`: the database has answered lately and takes what ended, the schema fits, and it is not draining; costs
+ * no query either.
  */
 export async function serveHealth(
   { port, host }: { readonly port: number; readonly host: string },
@@ -35,7 +36,8 @@ export async function serveHealth(
     workers.every(
       ({ worker }) =>
         worker?.state === "working" &&
-        monotonic() - worker.answeredAt < PROOF_MS + worker.settings.pollMs * 2,
+        monotonic() - worker.answeredAt < PROOF_MS + worker.settings.pollMs * 2 &&
+        monotonic() - (worker.unsettledSince ?? monotonic()) < PROOF_MS,
     );
   const server = createServer((request, response) => {
     // Whatever somebody sends: what is no URL must not end the process.

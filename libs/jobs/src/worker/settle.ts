@@ -16,6 +16,7 @@ import { snooze } from "../store/transitions/snooze.js";
 import { succeed } from "../store/transitions/succeed.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Attempt } from "./attempt.js";
+import { monotonic } from "./held.js";
 import type { Reports } from "./reports.js";
 
 // Writes what became of attempts, in batches: whatever gathered while the last statement was under way goes
@@ -68,11 +69,13 @@ export interface SettleListener {
   lost(attempt: Attempt): void;
   /** A result or an error could not be stored as it is: it is no JSON, or too long. */
   trouble(message: string, attempt?: Attempt): void;
-  /** A statement was refused for a reason that is not in the jobs, and is tried again. */
+  /** A statement was refused for a reason that is not in the jobs, or there is no connection; it is tried again. */
   failing(error: unknown): void;
 }
 
 export class Settler {
+  /** Since when nothing can be written, for a reason that is not in the jobs; monotonic ms. */
+  failingSince: number | undefined;
   #pending: Pending[] = [];
   #running: Promise<void> | undefined;
   #closed = false;
@@ -117,6 +120,7 @@ export class Settler {
       for (const group of groups(taken)) {
         try {
           await this.#write(group);
+          this.failingSince = undefined;
           pause = 50;
         } catch (error) {
           await this.#failed(group, error, pause);
@@ -242,6 +246,9 @@ export class Settler {
   async #failed(group: Pending[], error: unknown, pause: number): Promise<void> {
     if (error instanceof ConnectionLostError) {
       if (error.sent) for (const one of group) one.uncertain = true;
+      // One that only has to be opened anew is nobody's trouble.
+      if (this.failingSince !== undefined) this.#heard(() => this.listener.failing(error));
+      this.failingSince ??= monotonic();
     } else if (isCheckViolation(error)) {
       // No partition for today: the chore that makes them ahead has not run for a week.
       await ensurePartitions(this.session).catch((again: unknown) =>
@@ -263,6 +270,7 @@ export class Settler {
           ? null
           : JSON.stringify({ name: "Error", message: "the error could not be stored" });
     } else {
+      this.failingSince ??= monotonic();
       this.#heard(() => this.listener.failing(error));
     }
     this.#pending.unshift(...group);

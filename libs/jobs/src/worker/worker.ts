@@ -198,6 +198,11 @@ export class Worker {
     return this.#lookout.answeredAt;
   }
 
+  /** Since when nothing that ended can be settled, though it should; monotonic ms. */
+  get unsettledSince(): number | undefined {
+    return this.#settler.failingSince;
+  }
+
   /** Begins in the background: a database that is away, or a schema that is not ready, is waited for. */
   start(): void {
     if (this.state !== "new") return;
