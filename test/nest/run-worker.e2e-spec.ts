@@ -179,6 +179,27 @@ describe("runWorker, as a process of its own", () => {
     }
   });
 
+  it("SIGTERM while close() is under way: ends within grace + 5 s, though a hook hangs", async () => {
+    const worker = start({ grace: "500ms", closeHangs: true });
+    await worker.answers("readyz", 200);
+    worker.kill("SIGUSR2");
+    await worker.answers("readyz", 503);
+    const from = performance.now();
+    worker.kill("SIGTERM");
+    expect(await worker.exit()).toBe(70);
+    expect(performance.now() - from).toBeLessThan(500 + 5_000 + 1_000);
+  });
+
+  it("SIGTERM after close(): ends a process that something else keeps alive", async () => {
+    const worker = start({ staysAlive: true });
+    await worker.answers("readyz", 200);
+    worker.kill("SIGUSR2");
+    await until(() => /^closed/m.test(worker.output), { what: "it is closed" });
+    worker.kill("SIGTERM");
+    // By the signal itself: nobody listens any more.
+    expect(await worker.exit()).toBeNull();
+  });
+
   it("no connection left to settle on: says so, is not ready, and goes on by itself", async () => {
     // Enough for the way in, for hints and for claims.
     const role = await Role.create(bench);

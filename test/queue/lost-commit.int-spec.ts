@@ -212,7 +212,8 @@ describe("an enqueue whose commit got no answer", () => {
     expect(new Set(there).size).toBe(there.length);
     expect(new Set(there)).toEqual(new Set(acknowledged.map(({ id }) => id)));
     expect(acknowledged.every(({ deduplicated }) => !deduplicated)).toBe(true);
-    expect(refused).toEqual([]);
+    // A connection that was lost between two statements, or while it was made, is a definite no.
+    expect(refused.filter((error) => !(error instanceof DatabaseUnavailableError))).toEqual([]);
   });
 });
 

@@ -223,6 +223,7 @@ describe("a job that runs", () => {
       return row!;
     };
     await flushed();
+    await until(async () => (await updates()).all === 1, { what: "the claim is counted" });
     const before = await updates();
     await cancel(hands.session, hands.queueId, id);
     await flushed();

@@ -14,11 +14,16 @@ export interface RunningWorker {
   app: INestApplicationContext;
   /** Where health is served; 0 without. */
   port: number;
-  /** Drains and closes without ending the process. @returns whether all handlers had ended. */
+  /**
+   * Drains and closes without ending the process; from then on signals are yours again. One that comes meanwhile ends
+   * the process as it always does.
+   * @returns whether all handlers had ended.
+   */
   close(): Promise<boolean>;
 }
 
 const EXIT = { drained: 0, bootFailed: 1, overdue: 70 } as const;
+const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 /** After the grace period the process is gone so much later, whatever hangs. */
 const BEYOND_GRACE_MS = 5_000;
 
@@ -40,15 +45,22 @@ export async function runWorker(
   const close = (): Promise<boolean> => {
     closing ??= (async () => {
       health?.drain();
-      if (app) await app.close();
-      else await Promise.allSettled(workers.map((one) => one.onModuleDestroy()));
-      await health?.close();
+      try {
+        if (app) await app.close();
+        else await Promise.allSettled(workers.map((one) => one.onModuleDestroy()));
+        await health?.close();
+      } finally {
+        // What comes after the end is no affair of ours.
+        for (const signal of SIGNALS) process.off(signal, onSignal);
+      }
       return workers.every((one) => one.drained);
     })();
     return closing;
   };
+  let ending = false;
   const onSignal = (signal: NodeJS.Signals) => {
-    if (closing) return;
+    if (ending) return;
+    ending = true;
     logger.log("Draining", { signal });
     exitAfterGrace(workers, EXIT.overdue);
     void close().then(
@@ -60,8 +72,7 @@ export async function runWorker(
     );
   };
   // Before the boot: jobs may run while other parts of the app still begin.
-  process.on("SIGTERM", onSignal);
-  process.on("SIGINT", onSignal);
+  for (const signal of SIGNALS) process.on(signal, onSignal);
   try {
     app = await NestFactory.createApplicationContext(module, {
       abortOnError: false,
@@ -74,6 +85,7 @@ export async function runWorker(
     else if (error instanceof JobsError) logger.error(`The worker cannot start: ${error.message}`); // its message, not our stack
     else logger.error("The worker cannot start", error);
     // It must not go on, but it may have claimed jobs already: they are not dropped.
+    ending = true;
     exitAfterGrace(workers, EXIT.bootFailed);
     await close();
     process.exit(EXIT.bootFailed);
