@@ -49,6 +49,7 @@ export type { RequeueAnswer } from "./store/transitions/requeue.js";
 export {
   BadCursorError,
   BadJobIdError,
+  DatabaseRefusedError,
   DatabaseUnavailableError,
   ERROR_CODES,
   EnqueueOutcomeUnknownError,

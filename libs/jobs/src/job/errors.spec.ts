@@ -12,6 +12,7 @@ const all: errors.JobsError[] = [
   new errors.DatabaseUnavailableError("none", "Repeat the call.", {
     cause: new Error("ECONNREFUSED"),
   }),
+  new errors.DatabaseRefusedError("jobs", "permission denied for table job"),
   new errors.EnqueueOutcomeUnknownError(["1-1", "1-2", "1-3", "1-4"]),
   new errors.KeyLockedError("k"),
   new errors.JobLockedError("1-1"),

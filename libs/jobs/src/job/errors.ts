@@ -16,6 +16,7 @@ export const ERROR_CODES = Object.freeze({
   SCHEMA_NOT_READY: "the database schema is missing or older than this version needs",
   DATABASE_UNAVAILABLE:
     "the database did not answer, or did not let us in; an enqueue created no job",
+  DATABASE_REFUSED: "the role of the connection lacks a right; nothing was changed",
   ENQUEUE_OUTCOME_UNKNOWN: "the connection was lost while committing; the jobs may exist",
   KEY_LOCKED: "another open transaction holds the same key",
   JOB_LOCKED: "another open transaction holds the job",
@@ -218,6 +219,30 @@ export class DatabaseUnavailableError extends JobsError {
     super(
       "DATABASE_UNAVAILABLE",
       `Expected an answer of the database, found ${found}. ${consequence}`,
+      options,
+    );
+  }
+}
+
+/** The role of the connection lacks a right; nothing was changed. */
+export class DatabaseRefusedError extends JobsError {
+  static {
+    named(this, "DatabaseRefusedError");
+  }
+
+  constructor(
+    /** The name of the schema. */
+    readonly schema: string,
+    /** What the server says is missing. */
+    found: string,
+    /** What it means for the call, and what to do. */
+    consequence = "Grant it, then repeat the call.",
+    options?: ErrorOptions,
+  ) {
+    super(
+      "DATABASE_REFUSED",
+      `Expected the role of the connection to have every right it needs in schema "${schema}", found: ` +
+        `${found}. ${consequence} docs/roles.md lists the grants.`,
       options,
     );
   }

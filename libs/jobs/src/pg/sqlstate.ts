@@ -11,6 +11,9 @@ export function isMissingSchema(error: unknown): boolean {
   return state === "42P01" || state === "3F000" || state === "42703" || state === "42883";
 }
 
+/** `insufficient_privilege`: the role lacks a right. */
+export const isNotAllowed = (error: unknown): boolean => sqlState(error) === "42501";
+
 /** `check_violation`, which is also how a partitioned table says that it has no partition for a row. */
 export const isCheckViolation = (error: unknown): boolean => sqlState(error) === "23514";
 

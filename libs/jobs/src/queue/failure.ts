@@ -1,4 +1,5 @@
 import {
+  DatabaseRefusedError,
   DatabaseUnavailableError,
   EnqueueOutcomeUnknownError,
   JobsError,
@@ -7,7 +8,7 @@ import {
 } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
 import { ConnectionRefusedError } from "../pg/connect.js";
-import { isLockTimeout, isServerUnready } from "../pg/sqlstate.js";
+import { isLockTimeout, isNotAllowed, isServerUnready } from "../pg/sqlstate.js";
 import { SchemaOutdatedError, isOutcomeUnknown, isUnavailable } from "../store/store.js";
 import { StaysUnknownError } from "./insert.js";
 
@@ -41,6 +42,12 @@ export function callerError(
   if (isOutcomeUnknown(error) || isUnavailable(error) || isServerUnready(error)) {
     const consequence = `${outcomeOf(doing, isOutcomeUnknown(error))}Repeat the call.`;
     return new DatabaseUnavailableError(foundInstead(error), consequence, { cause: error });
+  }
+  if (isNotAllowed(error)) {
+    const consequence = `${outcomeOf(doing, false)}Grant it, then repeat the call.`;
+    return new DatabaseRefusedError(schema, (error as Error).message, consequence, {
+      cause: error,
+    });
   }
   if (isLockTimeout(error)) return new KeyLockedError(jobs[0]?.job.kind ?? "?", { cause: error });
   return error;

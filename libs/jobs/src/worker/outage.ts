@@ -1,4 +1,4 @@
-import { isMissingSchema } from "../pg/sqlstate.js";
+import { isMissingSchema, isNotAllowed } from "../pg/sqlstate.js";
 import { SchemaOutdatedError } from "../store/store.js";
 import { monotonic } from "./held.js";
 
@@ -8,11 +8,11 @@ const MAX_PAUSE_MS = 2_000;
 
 /**
  * Patience with a database that is away, or has not our schema: pauses that grow to 2 s, and one word in the log
- * every 10 s. Whatever failed, and whoever was first to meet it: a schema that is gone is called so.
+ * every 10 s. Whatever failed, and whoever was first to meet it: a schema that is gone, or closed to us, is called so.
  */
 export class Outage {
   #complainedAt = Number.NEGATIVE_INFINITY;
-  /** Told apart: only somebody who migrates can mend that. */
+  /** Told apart: only somebody who migrates, or grants, can mend that. */
   #complainedOfSchemaAt = Number.NEGATIVE_INFINITY;
   #pauseMs = 0;
 
@@ -45,6 +45,8 @@ function schemaProblem(error: unknown): string | undefined {
   if (error instanceof SchemaOutdatedError) return 'the schema is not ready: run "pg-jobs migrate"';
   if (isMissingSchema(error))
     return 'the schema is gone, or of another release: run "pg-jobs migrate"';
+  if (isNotAllowed(error))
+    return "the role of the connection lacks a right: grant it, docs/roles.md lists what a worker needs";
   return undefined;
 }
 
