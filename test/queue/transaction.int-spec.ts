@@ -1,4 +1,9 @@
-import { type JobQueue, OptionsError, type TransactionLike } from "nestjs-pg-jobs";
+import {
+  type JobQueue,
+  OptionsError,
+  SchemaNotReadyError,
+  type TransactionLike,
+} from "nestjs-pg-jobs";
 import pg from "pg";
 import { DataSource } from "typeorm";
 import { Bench, behindPooler } from "../support/harness.js";
@@ -151,6 +156,50 @@ describe.each(Object.entries(CALLERS))("in the transaction of %s", (_, within) =
     });
     expect(await ids()).toHaveLength(1);
   });
+});
+
+describe.each(Object.entries(CALLERS))("without the tables, %s", (_, within) => {
+  it("is told that they are gone, each time", async () => {
+    const gone = await Bench.open();
+    try {
+      const ours = await gone.producer();
+      await ours.enqueue("work", {});
+      await gone.sql(`drop schema ${gone.schema} cascade`);
+      for (let time = 1; time <= 2; time++) {
+        const error = await within(async (tx) => await ours.in(tx).enqueue("work", {})).catch(
+          (thrown: unknown) => thrown,
+        );
+        expect(error).toBeInstanceOf(SchemaNotReadyError);
+        expect((error as Error).message).toContain('Run "pg-jobs migrate"');
+      }
+    } finally {
+      await gone.close();
+    }
+  });
+});
+
+it("a transaction of another database is told that it may be that", async () => {
+  const name = `other_${Date.now()}`;
+  await bench.sql(`create database ${name}`);
+  const url = new URL(bench.direct);
+  url.pathname = `/${name}`;
+  const other = await new DataSource({ type: "postgres", url: url.href }).initialize();
+  try {
+    const { id } = await jobs.enqueue("work", {});
+    const calls: ((tx: TransactionLike) => Promise<unknown>)[] = [
+      (tx) => jobs.in(tx).enqueue("work", {}),
+      (tx) => jobs.in(tx).enqueue("work", {}, { key: "k" }),
+      (tx) => jobs.in(tx).cancel(id),
+    ];
+    for (const call of calls) {
+      const error = await other.transaction(call).catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(SchemaNotReadyError);
+      expect((error as Error).message).toContain("Is the transaction one of another database?");
+    }
+  } finally {
+    await other.destroy();
+    await bench.sql(`drop database ${name}`);
+  }
 });
 
 describe("what is no transaction", () => {

@@ -195,12 +195,17 @@ export class SchemaNotReadyError extends JobsError {
     readonly needed: number,
     /** What needs it, when all the rest works on the schema that was found. */
     readonly feature?: string,
+    /** The connection of the module has it, the caller's transaction has not. */
+    onlyInTransaction = false,
   ) {
     super(
       "SCHEMA_NOT_READY",
-      `Expected schema "${schema}" at version ${needed} or newer${feature ? ` for ${feature}` : ""}, found ` +
-        `${found === null ? "none" : `version ${found}`}. ` +
-        `Run "pg-jobs migrate", or set migrate: 'on-start'.`,
+      onlyInTransaction
+        ? `Expected schema "${schema}" in the database of the transaction, found none there, though the ` +
+            `connection of JobsModule has it. Is the transaction one of another database? No job was created.`
+        : `Expected schema "${schema}" at version ${needed} or newer${feature ? ` for ${feature}` : ""}, found ` +
+            `${found === null ? "none" : `version ${found}`}. ` +
+            `Run "pg-jobs migrate", or set migrate: 'on-start'.`,
     );
   }
 }

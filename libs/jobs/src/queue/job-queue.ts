@@ -1,12 +1,13 @@
 import type { Definition, InputOf } from "../job/definition.js";
-import { JobLockedError } from "../job/errors.js";
+import { JobLockedError, SchemaNotReadyError } from "../job/errors.js";
 import { parseJobId } from "../job/job-id.js";
 import { OptionsCheck, readable } from "../job/options-check.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
 import type { Enqueued } from "../job/enqueued.js";
 import type { Events } from "../observe/events.js";
-import { isCheckViolation, isLockTimeout } from "../pg/sqlstate.js";
+import { isCheckViolation, isLockTimeout, isMissingSchema } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
+import { NEEDED_VERSION } from "../store/migrations/migrate.js";
 import { type JobView, get } from "../store/reads/job.js";
 import type { Store } from "../store/store.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
@@ -104,7 +105,9 @@ export class JobQueue {
       cancel: async (id) => {
         const { queueId, number } = parseJobId(id);
         await this.#checked("cancel", () => this.store.needs(2, "cancel"));
-        const cancelled = await this.#changing(id, "cancel", () => cancel(runner, queueId, number));
+        const cancelled = await this.#changing(id, "cancel", () =>
+          this.#onTheirs(() => cancel(runner, queueId, number)),
+        );
         afterCommit(tx, () => this.#tellCancelled(id, cancelled));
         return cancelled.answer;
       },
@@ -194,21 +197,31 @@ export class JobQueue {
     all: readonly Addressed[],
   ): Promise<Enqueued[]> {
     const { sent, answers } = firstOfEachKey(all);
-    await this.#checked("enqueue", () => this.store.number(sent.map((one) => one.job)));
     const found: Holder[] = Array.from({ length: sent.length });
-    for (const { queueId, places } of byQueue(sent)) {
-      const ofQueue = await insertJobs(runner, {
-        queueId,
-        jobs: places.map((place) => sent[place]!.job),
-      });
-      places.forEach((place, index) => (found[place] = ofQueue[index]!));
-    }
+    await this.#checked("enqueue", async () => {
+      await this.store.number(sent.map((one) => one.job));
+      for (const { queueId, places } of byQueue(sent)) {
+        const jobs = places.map((place) => sent[place]!.job);
+        const ofQueue = await this.#onTheirs(() => insertJobs(runner, { queueId, jobs }));
+        places.forEach((place, index) => (found[place] = ofQueue[index]!));
+      }
+    });
     const holders = answers(found);
     if (!afterCommit(tx, () => this.#tell(all, holders))) {
       for (const { queueId, job } of all)
         if (dueIn(job) <= 0) this.hints.hintAfterCommit(queueId, job.kind);
     }
     return all.map((one, index) => answerFor(one, holders[index]!));
+  }
+
+  /** On the caller's transaction, which may be one of a database without our tables. */
+  async #onTheirs<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await this.store.guard(work);
+    } catch (error) {
+      if (!isMissingSchema(error)) throw error;
+      throw new SchemaNotReadyError(this.store.schema, null, NEEDED_VERSION, undefined, true);
+    }
   }
 
   /** They are committed: tells workers and observers, and answers the caller. */
