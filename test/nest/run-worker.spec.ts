@@ -1,4 +1,4 @@
-import { Module } from "@nestjs/common";
+import { Logger, Module } from "@nestjs/common";
 import { JobsModule, runWorker } from "nestjs-pg-jobs";
 import { Bench, feature } from "../support/harness.js";
 import { handler } from "../support/handlers.js";
@@ -7,6 +7,9 @@ describe("runWorker, one after another in one process", () => {
   let bench: Bench;
   beforeAll(async () => void (bench = await Bench.open()));
   afterAll(async () => await bench.close());
+
+  beforeAll(() => Logger.overrideLogger(false));
+  afterAll(() => Logger.overrideLogger(["error", "fatal"]));
 
   it("leaves no listener behind", async () => {
     const listeners = () => ["SIGTERM", "SIGINT"].map((signal) => process.listenerCount(signal));

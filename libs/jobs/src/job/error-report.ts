@@ -1,4 +1,5 @@
 import { inspect } from "node:util";
+import { type PayloadIssue, PayloadInvalidError } from "./errors.js";
 import { safeText } from "./json.js";
 
 /** What was thrown, as plain data that jsonb can store; see {@link reportError} for the limits. */
@@ -9,6 +10,8 @@ export interface ErrorReport {
   readonly stack?: string;
   readonly code?: string;
   readonly cause?: ErrorReport;
+  /** What the schema said of a payload that does not fit; in what is stored beside the payload only. */
+  readonly issues?: readonly PayloadIssue[];
   /** The errors of an AggregateError. */
   readonly errors?: readonly ErrorReport[];
 }
@@ -19,14 +22,29 @@ const MAX_STACK = 20_000;
 const MAX_DEPTH = 10;
 const MAX_ERRORS = 10;
 const MAX_REPORTS = 32;
+const MAX_ISSUES = 20;
+const MAX_ISSUE_MESSAGE = 500;
 
 /**
  * A report of anything that can be thrown. Never throws. Name ≤ 200, message ≤ 10,000, stack ≤ 20,000
  * characters; causes ≤ 10 deep; ≤ 10 errors of an AggregateError; ≤ 32 errors in all.
  */
 export function reportError(thrown: unknown): ErrorReport {
+  return reportWith(thrown, false);
+}
+
+/**
+ * The same with what a schema said of the payload (≤ 20 issues of ≤ 500 characters), which may quote it. For the
+ * place where the payload itself is stored: whoever may read the one may read the other, and needs it to mend the job.
+ * What observers and logs get is {@link reportError}.
+ */
+export function reportBesidePayload(thrown: unknown): ErrorReport {
+  return reportWith(thrown, true);
+}
+
+function reportWith(thrown: unknown, issues: boolean): ErrorReport {
   try {
-    return report(thrown, 0, { left: MAX_REPORTS, above: [] });
+    return report(thrown, 0, { left: MAX_REPORTS, above: [], issues });
   } catch {
     return { name: "NonError", message: "something that cannot be read was thrown" };
   }
@@ -36,6 +54,7 @@ interface Reach {
   left: number;
   /** The errors this one is the cause of: a circle ends there. */
   readonly above: readonly unknown[];
+  readonly issues: boolean;
 }
 
 function report(thrown: unknown, depth: number, reach: Reach): ErrorReport {
@@ -53,9 +72,18 @@ function report(thrown: unknown, depth: number, reach: Reach): ErrorReport {
     ...((typeof code === "string" || typeof code === "number") && {
       code: safeText(String(code), MAX_NAME),
     }),
+    ...(reach.issues &&
+      code === "PAYLOAD_INVALID" &&
+      thrown instanceof PayloadInvalidError && { issues: issuesOf(thrown) }),
     ...beneath(thrown, depth, reach),
   };
 }
+
+const issuesOf = ({ issues }: PayloadInvalidError): PayloadIssue[] =>
+  issues.slice(0, MAX_ISSUES).map(({ path, message }) => ({
+    path: safeText(path, MAX_NAME),
+    message: safeText(message, MAX_ISSUE_MESSAGE),
+  }));
 
 function beneath(
   error: object,
@@ -65,7 +93,7 @@ function beneath(
   const above = [...reach.above, error];
   const visit = (inner: unknown): ErrorReport | undefined => {
     if (depth + 1 >= MAX_DEPTH || reach.left <= 0 || above.includes(inner)) return undefined;
-    const next: Reach = { left: reach.left, above };
+    const next: Reach = { ...reach, above };
     const made = report(inner, depth + 1, next);
     reach.left = next.left;
     return made;

@@ -1,4 +1,4 @@
-import { reportError } from "../job/error-report.js";
+import { reportBesidePayload } from "../job/error-report.js";
 import { storableResult } from "../job/json.js";
 import type { Decision } from "../job/verdict.js";
 import { ConnectionLostError, type Session } from "../pg/session.js";
@@ -302,7 +302,7 @@ export class Settler {
         return JSON.stringify({ reason: settlement.reason });
       case "retry":
       case "bury":
-        return JSON.stringify(reportError(settlement.error));
+        return JSON.stringify(reportBesidePayload(settlement.error));
       default:
         return null;
     }

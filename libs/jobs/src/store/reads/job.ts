@@ -1,3 +1,4 @@
+import type { ErrorReport } from "../../job/error-report.js";
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
 import { iso } from "./columns.js";
 import { PROGRESS, type JobProgress, jobProgress } from "./reports.js";
@@ -34,7 +35,7 @@ export interface AttemptError {
   attempt: number;
   startedAt: string | null;
   failedAt: string;
-  error: { name: string; message: string; stack?: string; cause?: unknown };
+  error: ErrorReport;
 }
 
 /** The columns of a {@link JobSummary}, of the view as `s`. */
