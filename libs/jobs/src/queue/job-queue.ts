@@ -12,7 +12,7 @@ import { type JobView, get } from "../store/reads/job.js";
 import type { Store } from "../store/store.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import { type CancelAnswer, JobMovesError, cancel } from "../store/transitions/cancel.js";
-import type { Holder, NewJob } from "../store/transitions/enqueue.js";
+import { type Holder, type NewJob, existing } from "../store/transitions/enqueue.js";
 import { type RequeueAnswer, requeue } from "../store/transitions/requeue.js";
 import {
   type Addressed,
@@ -108,7 +108,10 @@ export class JobQueue {
         const cancelled = await this.#changing(id, "cancel", () =>
           this.#onTheirs(() => cancel(runner, queueId, number)),
         );
-        afterCommit(tx, () => this.#tellCancelled(id, cancelled));
+        afterCommit(tx, (inDoubt) => {
+          if (inDoubt) void this.#tellIfCancelled(id, cancelled).catch(() => undefined);
+          else this.#tellCancelled(id, cancelled);
+        });
         return cancelled.answer;
       },
     };
@@ -207,7 +210,12 @@ export class JobQueue {
       }
     });
     const holders = answers(found);
-    if (!afterCommit(tx, () => this.#tell(all, holders))) {
+    const told = afterCommit(tx, (inDoubt) => {
+      if (inDoubt && this.events.heard("enqueued"))
+        void this.#tellOfThoseThere(all, holders).catch(() => undefined);
+      else this.#tell(all, holders);
+    });
+    if (!told) {
       for (const { queueId, job } of all)
         if (dueIn(job) <= 0) this.hints.hintAfterCommit(queueId, job.kind);
     }
@@ -249,6 +257,19 @@ export class JobQueue {
     return answers;
   }
 
+  /** A part of their transaction was rolled back: only jobs that are there have been enqueued. */
+  async #tellOfThoseThere(all: readonly Addressed[], holders: readonly Holder[]): Promise<void> {
+    for (const { queueId, places } of byQueue(all)) {
+      const ids = places.map((place) => holders[place]!.id);
+      const there = await existing(this.store, queueId, ids);
+      const found = places.filter((place) => there.has(holders[place]!.id));
+      this.#tell(
+        found.map((place) => all[place]!),
+        found.map((place) => holders[place]!),
+      );
+    }
+  }
+
   async #checkedMany(
     definition: Definition | string,
     items: readonly unknown[],
@@ -259,10 +280,14 @@ export class JobQueue {
     );
   }
 
-  #tellCancelled(
-    id: string,
-    { now, kind, queue }: { now: boolean; kind: string; queue: string },
-  ): void {
+  async #tellIfCancelled(id: string, cancelled: CancelledJob): Promise<void> {
+    if (!this.events.heard("cancelled")) return;
+    const { queueId, number } = parseJobId(id);
+    const job = await get(this.store, queueId, number);
+    if (job?.state === "cancelled") this.#tellCancelled(id, cancelled);
+  }
+
+  #tellCancelled(id: string, { now, kind, queue }: CancelledJob): void {
     if (now && this.events.heard("cancelled"))
       this.events.emit({ event: "cancelled", id, kind, queue });
   }
@@ -298,6 +323,13 @@ async function withPartitions<T>(store: Store, work: () => Promise<T>): Promise<
     await ensurePartitions(store);
     return await work();
   }
+}
+
+interface CancelledJob {
+  /** It is this call that withdrew it. */
+  now: boolean;
+  kind: string;
+  queue: string;
 }
 
 /** What a timer of Node can wait for. */

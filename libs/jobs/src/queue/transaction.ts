@@ -66,11 +66,21 @@ interface TypeOrmRunner {
 const runnerOf = (tx: TransactionLike): TypeOrmRunner =>
   ((tx as { queryRunner?: TypeOrmRunner }).queryRunner ?? tx) as TypeOrmRunner;
 
-const waiting = new WeakMap<object, Set<() => void>>();
+/** What to do once a transaction has committed. */
+interface Waiting {
+  readonly callbacks: Set<CommitCallback>;
+  /** A savepoint was rolled back: what was done since it began has not happened. */
+  inDoubt: boolean;
+}
+
+/** `inDoubt`: the transaction has committed, but perhaps not this part of it. */
+type CommitCallback = (inDoubt: boolean) => void;
+
+const waiting = new WeakMap<object, Waiting>();
 const subscribed = new WeakSet<object>();
 
 /** Calls back after the transaction has committed, when it is TypeORM's; answers false when nobody will tell us. */
-export function afterCommit(tx: TransactionLike, callback: () => void): boolean {
+export function afterCommit(tx: TransactionLike, callback: CommitCallback): boolean {
   const runner = runnerOf(tx);
   const subscribers = runner.connection?.subscribers;
   if (!runner.isTransactionActive || !Array.isArray(subscribers)) return false;
@@ -83,15 +93,20 @@ export function afterCommit(tx: TransactionLike, callback: () => void): boolean 
         release(queryRunner, false),
     });
   }
-  const callbacks = waiting.get(runner) ?? new Set();
-  waiting.set(runner, callbacks.add(callback));
+  const entry = waiting.get(runner) ?? { callbacks: new Set(), inDoubt: false };
+  entry.callbacks.add(callback);
+  waiting.set(runner, entry);
   return true;
 }
 
 function release(runner: TypeOrmRunner, committed: boolean): void {
+  const entry = waiting.get(runner);
+  if (!entry) return;
   // Savepoints are told of in the same way; what counts is the transaction around them.
-  if (runner.isTransactionActive) return;
-  const callbacks = waiting.get(runner);
+  if (runner.isTransactionActive) {
+    entry.inDoubt ||= !committed;
+    return;
+  }
   waiting.delete(runner);
-  if (committed) for (const callback of callbacks ?? []) callback();
+  if (committed) for (const callback of entry.callbacks) callback(entry.inDoubt);
 }
