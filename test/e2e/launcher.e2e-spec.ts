@@ -231,6 +231,31 @@ describe("npm start with a DATABASE_URL", () => {
     await expect(query(given, "SELECT 1 AS one")).resolves.toEqual([{ one: 1 }]);
   });
 
+  it("shows no password that stands in the query", async () => {
+    const url = new URL(given);
+    url.searchParams.set("user", url.username);
+    url.searchParams.set("password", "hunter2");
+    url.username = url.password = "";
+    const launcher = folder.start({ DATABASE_URL: url.href, ADMIN_TOKEN: "secret" });
+    await launcher.line(READY);
+    expect(launcher.lines[0]).toBe(`host ${url.host} database ${url.pathname.slice(1)}`);
+    expect(launcher.lines).toContain(`postgres ${url.protocol}//${url.host}${url.pathname}?…`);
+    expect(launcher.output).not.toContain("hunter2");
+  });
+
+  it.each([
+    ["user:hunter2@host/database", "another string"],
+    ["postgres://user:hunter2/x@host/database", "a / or ? before it"],
+    ["postgres://user:hun#ter2@host/database", "no raw #"],
+  ])("that is malformed is refused and not shown: %s", async (url, found) => {
+    const launcher = folder.start({ DATABASE_URL: url });
+    await expect(launcher.exit()).resolves.toBe(1);
+    expect(launcher.output).toContain("DATABASE_URL: expected");
+    expect(launcher.output).toContain(found);
+    expect(launcher.output).not.toContain("ter2");
+    expect(launcher.output).not.toContain("at file:");
+  });
+
   it("takes the next free port when a default one is taken", async () => {
     const taken = await listener(3000);
     const launcher = folder.start({ DATABASE_URL: given, API_PORT: "", ADMIN_PORT: "" });

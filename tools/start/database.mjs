@@ -1,3 +1,4 @@
+import { postgresUrlProblem } from "../../libs/jobs/dist/job/postgres-url.js";
 import { startPostgres } from "../postgres.mjs";
 import { nextFreePort } from "./ports.mjs";
 
@@ -9,10 +10,9 @@ const PORT = 54_320;
  */
 export async function openDatabase(given, dataDir, log, giveUp) {
   if (given) {
-    const url = parse(given);
-    const database = decodeURIComponent(url.pathname.slice(1));
-    log(`host ${url.host || "local socket"} database ${database}`);
-    return { url: given, shown: withoutPassword(url), stop: async () => {} };
+    const { host, database, shown } = read(given);
+    log(`host ${host} database ${database}`);
+    return { url: given, shown, stop: async () => {} };
   }
   const server = await Server.start(dataDir, log, giveUp);
   return { url: server.url, shown: server.url, stop: () => server.stop() };
@@ -72,16 +72,30 @@ class Server {
   }
 }
 
-function parse(text) {
-  try {
-    return new URL(text);
-  } catch {
-    throw new Error("DATABASE_URL is not a URL such as postgres://user@host:5432/database");
-  }
+/** What may be shown of it: nothing of the query, where a password may stand too. */
+function read(text) {
+  const problem = postgresUrlProblem(text);
+  if (problem) throw new Error(`DATABASE_URL: ${problem}`);
+  // URL knows no user without a host
+  const url = new URL(text.replace("@/", "@local-socket/"));
+  const query = new URLSearchParams(url.search);
+  const named = url.host === "local-socket" ? "" : url.host;
+  const socket = url.protocol === "socket:";
+  const database = socket ? query.get("db") : decoded(url.pathname.slice(1));
+  if (url.password) url.password = "***";
+  url.search = "";
+  return {
+    host: named || query.get("host") || "local socket",
+    database: database || "of its user",
+    shown: `${url.href.replace("@local-socket/", "@/")}${query.size > 0 ? "?…" : ""}`,
+  };
 }
 
-function withoutPassword(url) {
-  const shown = new URL(url);
-  if (shown.password) shown.password = "***";
-  return shown.href;
+/** As pg reads it: a % that encodes nothing stands for itself. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
