@@ -9,7 +9,7 @@ import { HealthModule } from "./health/health.module.js";
 import { RecordsController } from "./records/records.controller.js";
 import { RemindersController } from "./reminders/reminders.controller.js";
 import { ThumbnailsController } from "./thumbnails/thumbnails.controller.js";
-import { UnavailableFilter } from "./unavailable.filter.js";
+import { JobsErrorFilter } from "./jobs-error.filter.js";
 
 /** A producer: it imports `JobsModule.forRoot` and no `forWorker`, so no job runs here. */
 @Module({
@@ -27,7 +27,7 @@ import { UnavailableFilter } from "./unavailable.filter.js";
   controllers: [EventsController, RecordsController, RemindersController, ThumbnailsController],
   providers: [
     { provide: APP_PIPE, useClass: StandardSchemaValidationPipe },
-    { provide: APP_FILTER, useClass: UnavailableFilter },
+    { provide: APP_FILTER, useClass: JobsErrorFilter },
   ],
 })
 export class ApiModule {}

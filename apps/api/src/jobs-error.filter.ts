@@ -1,4 +1,4 @@
-import { type ArgumentsHost, Catch, Logger } from "@nestjs/common";
+import { type ArgumentsHost, Catch, HttpException, Logger } from "@nestjs/common";
 import { BaseExceptionFilter } from "@nestjs/core";
 import type { Response } from "express";
 import { JobsError } from "nestjs-pg-jobs";
@@ -15,12 +15,22 @@ const PASSING = new Set([
 const AWAY = /^(ECONN\w+|ETIMEDOUT|ENOTFOUND|EPIPE|EAI_AGAIN|EHOSTUNREACH|08\w{3}|57P0\d|53300)$/;
 const AWAY_WITHOUT_CODE = /^(Connection terminated|timeout exceeded when trying to connect)/i;
 
+/** What was sent cannot be a payload, though it has the shape that is asked for. */
+const UNFIT: Record<string, number> = {
+  PAYLOAD_INVALID: 400,
+  PAYLOAD_NOT_JSON: 400,
+  PAYLOAD_TOO_LARGE: 413,
+};
+
 const QUIET_MS = 10_000;
 
-/** A database that is away is nobody's bug: 503 with a code, not 500. All else is Nest's to answer. */
+/**
+ * A database that is away is nobody's bug: 503 with a code, not 500; nor is what a caller has sent that no job can
+ * carry: 400. All else is Nest's to answer.
+ */
 @Catch()
-export class UnavailableFilter extends BaseExceptionFilter {
-  readonly #logger = new Logger(UnavailableFilter.name);
+export class JobsErrorFilter extends BaseExceptionFilter {
+  readonly #logger = new Logger(JobsErrorFilter.name);
   #quietUntil = 0;
 
   override catch(error: unknown, host: ArgumentsHost): void {
@@ -28,7 +38,7 @@ export class UnavailableFilter extends BaseExceptionFilter {
     const response = host.switchToHttp().getResponse<Response>();
     if (!code || response.headersSent) {
       // oxlint-disable-next-line promise/valid-params -- an exception filter, no promise
-      super.catch(error, host);
+      super.catch(unfit(error) ?? error, host);
       return;
     }
     this.#tell(code, error as Error);
@@ -45,6 +55,11 @@ export class UnavailableFilter extends BaseExceptionFilter {
     this.#quietUntil = performance.now() + QUIET_MS;
     this.#logger.warn("Requests are answered 503", { code, reason: message });
   }
+}
+
+function unfit(error: unknown): HttpException | undefined {
+  const status = error instanceof JobsError ? UNFIT[error.code] : undefined;
+  return status === undefined ? undefined : new HttpException((error as Error).message, status);
 }
 
 function codeOf(error: unknown): string | undefined {
