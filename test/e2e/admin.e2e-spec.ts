@@ -141,9 +141,13 @@ describe("GET /admin/jobs/:id", () => {
   it("answers problems for other paths and bodies too", async () => {
     expectProblem(await admin.get("/admin/nothing", asAdmin), "NOT_FOUND", 404);
     expectProblem(await admin.post("/admin/jobs/1-1/requeue", "{", asAdmin), "BAD_REQUEST", 400);
-    const large = { payload: "x".repeat(200_000) };
-    const answer = await admin.post("/admin/jobs/1-1/requeue", large, asAdmin);
-    expectProblem(answer, "PAYLOAD_TOO_LARGE", 413);
+    // By what the queue takes, and by what is read of a body at all.
+    for (const length of [1_048_575, 5_000_000]) {
+      const large = { payload: "x".repeat(length) };
+      const answer = await admin.post("/admin/jobs/1-1/requeue", large, asAdmin);
+      expectProblem(answer, "PAYLOAD_TOO_LARGE", 413);
+      expect(answer.body.detail).toMatch(/1048576.*payloadLimit/);
+    }
   });
 });
 
@@ -157,6 +161,14 @@ describe("POST /admin/jobs/:id/requeue", () => {
     expect(answer).toMatchObject({ status: 200, body: { id, state: "queued" } });
     await until(async () => (await bench.state(id)) === "succeeded", { what: "it succeeds" });
     expect(await jobs.get(id)).toMatchObject({ payload: { ok: true }, result: "fine", attempt: 2 });
+  });
+
+  it("takes every payload that the queue takes", async () => {
+    const id = await dead();
+    const payload = { ok: true, text: "x".repeat(1_048_500) };
+    expect((await requeue(id, JSON.stringify({ payload }, null, 2))).status).toBe(200);
+    await until(async () => (await bench.state(id)) === "succeeded", { what: "it succeeds" });
+    expect(await jobs.get(id)).toMatchObject({ payload });
   });
 
   it("says 409 with the state of what is not dead", async () => {

@@ -8,10 +8,10 @@ import {
   type Type,
 } from "@nestjs/common";
 import { HttpAdapterHost, RouterModule } from "@nestjs/core";
-import { OptionsError } from "nestjs-pg-jobs";
+import { JobQueue, OptionsError } from "nestjs-pg-jobs";
 import { ADMIN_GUARD, AdminGuard } from "./admin.guard.js";
 import { JobsController } from "./jobs/jobs.controller.js";
-import { keepBodyTroubles } from "./json-body.guard.js";
+import { keepBodyTroubles, readRequeueBodies } from "./requeue-body.js";
 import { RootController } from "./root.controller.js";
 import { StatsController } from "./stats/stats.controller.js";
 
@@ -35,7 +35,11 @@ export class JobsAdminModule implements NestModule {
   constructor(
     private readonly host: HttpAdapterHost,
     @Inject(ADMIN_PATH) private readonly path: string,
-  ) {}
+    jobs: JobQueue,
+  ) {
+    // Here and not later: the app registers its parsers once everything is made.
+    readRequeueBodies(host, path, jobs.payloadLimit);
+  }
 
   /** @throws OptionsError without a guard, or for an unknown option. */
   static forRoot(options: JobsAdminOptions): DynamicModule {

@@ -46,7 +46,8 @@ export class JobQueue {
     private readonly store: Store,
     private readonly hints: Hints,
     private readonly events: Events,
-    private readonly payloadLimit: number,
+    /** The longest payload that is taken, in bytes of its JSON. */
+    readonly payloadLimit: number,
   ) {}
 
   /**
