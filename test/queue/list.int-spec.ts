@@ -1,7 +1,14 @@
-import { JobInspector, type JobFilter, type JobPage, type JobSummary } from "nestjs-pg-jobs";
+import {
+  JobInspector,
+  JobQueue,
+  type JobFilter,
+  type JobPage,
+  type JobSummary,
+} from "nestjs-pg-jobs";
 import * as actual from "../../libs/jobs/src/pg/statement.js";
 import type { ParsedJobFilter } from "../../libs/jobs/src/job/job-filter.js";
 import { parseList } from "../../libs/jobs/src/job/job-filter.js";
+import { firstRelease } from "../support/first-release.js";
 import { Bench } from "../support/harness.js";
 import { Hands } from "../support/hands.js";
 
@@ -49,6 +56,12 @@ describe("over jobs in every state", () => {
     );
     await bench.sql(
       `update jobs.job set lease_until = now() + interval '1 hour', worker = 1, attempt = 1 where id % 2 = 0`,
+    );
+    await bench.sql(
+      `with old as (delete from jobs.dead where id % 2 = 0
+         returning id, created_at, run_at, finished_at, attempt, queue_id, failures, crashes, lane, generation, kind, key, payload, reason, error)
+       insert into jobs.dead_archive (id, created_at, run_at, finished_at, attempt, queue_id, failures, crashes, lane, generation, kind, key, payload, reason, error, errors)
+       select id, created_at, run_at, finished_at, attempt, queue_id, failures, crashes, lane, generation, kind, key, payload, reason, error, '[]' from old`,
     );
     await bench.sql("update jobs.done set key = 'k' || id % 5 where id % 3 = 0");
     await bench.sql("update jobs.dead set key = 'k' || id % 5 where id % 3 = 0");
@@ -216,6 +229,17 @@ describe("a hostile caller", () => {
   });
 });
 
+it("on a schema of the release before, jobs are listed", async () => {
+  const old = await firstRelease();
+  try {
+    const app = await old.app([old.root()]);
+    const { id } = await app.get(JobQueue).enqueue("work", {});
+    expect((await app.get(JobInspector).list()).items.map((one) => one.id)).toEqual([id]);
+  } finally {
+    await old.close();
+  }
+});
+
 interface Node {
   "Node Type": string;
   "Relation Name"?: string;
@@ -346,6 +370,7 @@ async function explainer(of: Bench): Promise<(filter: JobFilter) => Promise<Node
       parsed,
       50,
       null,
+      true,
     );
     await client.query("rollback");
     const all = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(all)];

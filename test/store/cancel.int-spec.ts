@@ -34,7 +34,7 @@ beforeAll(async () => {
 afterAll(async () => await bench.close());
 beforeEach(async () => {
   told.length = 0;
-  await bench.sql("truncate jobs.job, jobs.done, jobs.dead, jobs.attempt_error");
+  await bench.sql("truncate jobs.job, jobs.done, jobs.dead, jobs.dead_archive, jobs.attempt_error");
 });
 
 // Before PostgreSQL 15 statistics come by themselves, a little later.
@@ -238,6 +238,14 @@ describe("any other job", () => {
     expect(await jobs.cancel("999-1")).toBe("unknown");
     for (const bad of ["nonsense", "", "1-1; drop", undefined, 7, "1-99999999999999999999"])
       await expect(jobs.cancel(bad as string)).rejects.toMatchObject({ code: "JOB_ID_INVALID" });
+  });
+
+  it("that is an archived dead letter has ended", async () => {
+    const id = await claimed();
+    await WIN.bury![0](hands.session, id);
+    await bench.sql("insert into jobs.dead_archive select d.*, now() from jobs.dead d");
+    await bench.sql("delete from jobs.dead");
+    expect(await jobs.cancel(hands.named(id))).toBe("not-cancellable");
   });
 
   it("that another transaction holds says so", async () => {

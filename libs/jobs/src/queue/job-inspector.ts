@@ -68,9 +68,12 @@ export class JobInspector {
    */
   async list(filter?: JobFilter, page?: PageOptions): Promise<JobPage> {
     const { filter: parsed, limit, before } = parseList(filter, page);
-    const { before: next, ...found } = await this.#read(() =>
-      this.store.transaction(async (run) => await list({ run }, parsed, limit, before)),
-    );
+    const { before: next, ...found } = await this.#read(async () => {
+      const archive = await this.store.offers(2);
+      return await this.store.transaction(
+        async (run) => await list({ run }, parsed, limit, before, archive),
+      );
+    });
     return { ...found, next: next === null ? null : formatCursor(next) };
   }
 

@@ -6,13 +6,11 @@ import { type JobSummary, SUMMARY, jobSummary } from "./job.js";
 /** A page looks at no more rows than this, however few of them fit. */
 export const LOOKED_AT_MOST = 20_000;
 
-// Newest first over the three tables, in the order of their indexes by id, so that it stops with the page. The row at
+// Newest first over the tables, in the order of their indexes by id, so that it stops with the page. The row at
 // which the bound is reached comes as well, whether it fits or not: it says how far back was searched. A day of
 // finish is a partition: those outside are not read, and those inside are bounded like all others.
 // OFFSET 0 keeps each look-up by its key: as joins the planner may turn them round, and read a table whole.
-const listJobs = new Statement(
-  null,
-  (jobs) => `
+const listText = (jobs: string, letters: readonly string[]) => `
 select found.fits, found.bound, found.id, ${iso("found.created_at")}, shown.*
 from (
   select looked.id, looked.queue_id, looked.created_at, looked.fits, looked.place = $5::integer as bound
@@ -51,11 +49,15 @@ from (
          where $2::boolean and d.id < $4::bigint
            and d.finished_at >= $16::timestamptz and d.finished_at < $17::timestamptz
          order by d.id desc limit $5::integer)
-        union all
+        ${letters
+          .map(
+            (table) => `union all
         (select d.id, d.queue_id, d.kind, d.lane, d.key, d.created_at, d.finished_at, 'dead'
-         from ${jobs}.dead d
+         from ${jobs}.${table} d
          where $3::boolean and d.id < $4::bigint
-         order by d.id desc limit $5::integer)
+         order by d.id desc limit $5::integer)`,
+          )
+          .join("\n        ")}
       ) u
       order by u.id desc limit $5::integer
     ) merged
@@ -68,8 +70,9 @@ left join lateral (
   select ${SUMMARY}
   from ${jobs}.job_status s where found.fits and s.queue_id = found.queue_id and s.number = found.id offset 0
 ) shown on true
-order by found.id desc`,
-);
+order by found.id desc`;
+const listJobs = new Statement(null, (jobs) => listText(jobs, ["dead"]));
+const listArchivedToo = new Statement(null, (jobs) => listText(jobs, ["dead", "dead_archive"]));
 
 // Before the tables are analysed the planner would read them whole, and sort.
 const byIndex = new Statement(
@@ -93,11 +96,13 @@ export async function list(
   filter: ParsedJobFilter,
   limit: number,
   before: string | null,
+  /** Whether the schema keeps archived dead letters. */
+  archive: boolean,
 ): Promise<ListedPage> {
   const { states } = filter;
   const unfinished = filter.finishedSince === null && filter.finishedBefore === null;
   await runner.run(byIndex);
-  const rows = await runner.run(listJobs, [
+  const rows = await runner.run(archive ? listArchivedToo : listJobs, [
     unfinished && (states.includes("queued") || states.includes("running")),
     states.some((state) => ["succeeded", "skipped", "cancelled"].includes(state)),
     states.includes("dead"),

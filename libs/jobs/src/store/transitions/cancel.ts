@@ -36,6 +36,7 @@ const findEnded = new Statement(
 select case d.state when 3 then 'cancelled' else 'not-cancellable' end as answer
 from ${jobs}.done d where d.queue_id = $1::integer and d.id = $2::bigint
 union all select 'not-cancellable' from ${jobs}.dead d where d.queue_id = $1::integer and d.id = $2::bigint
+union all select 'not-cancellable' from ${jobs}.dead_archive d where d.queue_id = $1::integer and d.id = $2::bigint
 union all select 'moved' from ${jobs}.job j where j.queue_id = $1::integer and j.id = $2::bigint`,
 );
 
