@@ -67,7 +67,8 @@ const VERBS: Record<string, (fence: Fence) => Promise<boolean>> = {
       .length > 0,
   "enqueue a child": async (f) => {
     const child = String(Date.now());
-    const job = { id: child, lane: hands.lane, kind: "work", delayMs: 0, at: null, attempts: null };
+    const { queue, lane, kind, priority } = hands;
+    const job = { id: child, queue, lane, kind, priority, delayMs: 0, at: null, attempts: null };
     return (
       (await enqueueFenced(hands.session, { ...f, queueId: hands.queueId }, hands.queueId, {
         ...job,

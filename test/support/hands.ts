@@ -30,7 +30,9 @@ export class Hands {
     readonly session: Session,
     readonly queueId: number,
     readonly lane: number,
+    readonly queue: string,
     readonly kind: string,
+    readonly priority: number,
   ) {}
 
   static async open(
@@ -42,7 +44,7 @@ export class Hands {
   ): Promise<Hands> {
     const { id } = await ensureQueue(session, queue);
     const { lane } = await ensureLane(session, id, kind, priority);
-    return new Hands(bench, session, id, lane, kind);
+    return new Hands(bench, session, id, lane, queue, kind, priority);
   }
 
   /** The public id of one of this queue's jobs. */
@@ -57,14 +59,18 @@ export class Hands {
   async addMany(count: number, over: Partial<NewJob> = {}): Promise<string[]> {
     const ids = await this.#ids.take(this.session, count);
     const job = {
+      queue: this.queue,
       lane: this.lane,
       kind: this.kind,
+      priority: this.priority,
       delayMs: 0,
       at: null,
       attempts: null,
       timeoutMs: null,
       key: null,
       payload: "{}",
+      // One that is set aside is in no list.
+      looked: over.lane !== undefined,
     };
     await enqueue(
       this.session,

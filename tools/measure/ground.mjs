@@ -47,8 +47,10 @@ export class Ground {
     const ids = await this.ids.take(this.front, count);
     return ids.map((id) => ({
       id,
+      queue: "measured",
       lane: this.lane,
       kind: "noop",
+      priority: 0,
       delayMs: 0,
       at: null,
       attempts: null,

@@ -18,7 +18,6 @@ import type { Holder, NewJob } from "../store/transitions/enqueue.js";
 /** A checked job and where it goes; it has no id yet. */
 export interface Addressed {
   queueId: number;
-  queue: string;
   job: NewJob;
 }
 
@@ -44,11 +43,12 @@ export async function address(
   const lane = store.knownLane(queue, kind, priority) ?? (await store.lane(queue, kind, priority));
   return {
     queueId: lane.queueId,
-    queue,
     job: {
       id: "",
+      queue,
       lane: lane.lane,
       kind,
+      priority,
       delayMs,
       at,
       attempts,
@@ -58,6 +58,28 @@ export async function address(
       payload: text,
     },
   };
+}
+
+/**
+ * Looks the lanes up anew, after a statement has found others under their numbers. Ids are chosen anew too: they may
+ * come from a block of a sequence that is gone. `within` somebody's transaction the statement may have looked with a
+ * snapshot older than the lane: one that is found unchanged is not checked again.
+ */
+export async function readdress(
+  store: Store,
+  all: readonly Addressed[],
+  { within = false } = {},
+): Promise<void> {
+  for (const { queueId, job } of all)
+    store.forgetLane(job.queue, job.kind, job.priority, { queueId, lane: job.lane });
+  for (const one of all) {
+    const { job } = one;
+    const { queueId, lane } = await store.lane(job.queue, job.kind, job.priority);
+    job.looked = within && queueId === one.queueId && lane === job.lane;
+    job.lane = lane;
+    job.id = "";
+    one.queueId = queueId;
+  }
 }
 
 function read(definition: Definition | string, options: EnqueueOptions | undefined) {

@@ -17,6 +17,7 @@ import { type Addressed, address, answerFor } from "./call.js";
 import { callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
 import { again } from "./insert.js";
+import { sent } from "./sent.js";
 
 /**
  * Enqueues in the name of a running attempt, in one fenced statement.
@@ -34,12 +35,14 @@ export async function enqueueFor(
   const meant: Addressed[] = [];
   try {
     const one = await address(store, payloadLimit, definition, payload, options);
-    const { queueId, job } = one;
-    await store.number([job]);
+    const { job } = one;
     meant.push(one);
     for (let round = 1; ; round++) {
       const parent = current();
-      const answer = await insertOnce(store, parent, one);
+      const answer = await sent(store, [one], async () => {
+        await store.number([job]);
+        return await insertOnce(store, parent, one);
+      });
       if (answer === "lost") {
         if (current() !== parent && round < MAX_ROUNDS) continue;
         onLost();
@@ -48,11 +51,11 @@ export async function enqueueFor(
       if (answer !== "refused") {
         const told = answerFor(one, answer);
         if (job.at === null && (!told.deduplicated || told.replaced))
-          hints.hintIn(queueId, job.kind, job.delayMs);
+          hints.hintIn(one.queueId, job.kind, job.delayMs);
         return told;
       }
       if (job.key === null || round === MAX_ROUNDS) throw new IdTakenError(job.id);
-      const holder = await findHolder(store, queueId, job.kind, job.key);
+      const holder = await findHolder(store, one.queueId, job.kind, job.key);
       if (holder !== undefined) return answerFor(one, { id: holder });
     }
   } catch (error) {

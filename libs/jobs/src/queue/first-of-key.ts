@@ -11,28 +11,28 @@ type Answers = (holders: readonly Holder[]) => readonly Holder[];
 
 /** The jobs of a call that are to be sent. */
 export function firstOfEachKey(all: readonly Addressed[]): {
-  sent: readonly Addressed[];
+  chosen: readonly Addressed[];
   answers: Answers;
 } {
   if (all.length < 2 || !all.some(({ job }) => job.unique))
-    return { sent: all, answers: (holders) => holders };
-  const sent: Addressed[] = [];
+    return { chosen: all, answers: (holders) => holders };
+  const chosen: Addressed[] = [];
   const places = new Map<string, number>();
   const placeOf = all.map((one) => {
     const { kind, key } = one.job;
     const name = `${one.queueId} ${kind}\n${key}`;
     const known = key === null ? undefined : places.get(name);
     if (known !== undefined) return known;
-    places.set(name, sent.length);
-    return sent.push(one) - 1;
+    places.set(name, chosen.length);
+    return chosen.push(one) - 1;
   });
   return {
-    sent,
+    chosen,
     answers: (holders) =>
       all.map(({ job }, index) => {
         const place = placeOf[index]!;
         const holder = holders[place]!;
-        if (sent[place]!.job === job) return holder;
+        if (chosen[place]!.job === job) return holder;
         return replaces(job) ? { id: holder.id, replaced: false } : { id: holder.id };
       }),
   };

@@ -2,6 +2,7 @@ import { type Backend, endBackend } from "../pg/backend.js";
 import { ConnectionLostError } from "../pg/session.js";
 import { isTransient } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
+import { StaleLanesError } from "../store/queues/standing.js";
 import { type Store, isOutcomeUnknown, isUnavailable } from "../store/store.js";
 import {
   type Holder,
@@ -52,6 +53,7 @@ export async function insertJobs(
 /**
  * Inserts all parts or none, once, whatever happens to the connection. The ids are chosen before: after a lost
  * commit the same jobs are sent again, and those that are there already stay as they are.
+ * @throws StaleLanesError when nothing was inserted, and lanes are to be looked up anew.
  * @throws StaysUnknownError when the commit was lost and the database stays away.
  */
 export async function insertAll(
@@ -83,6 +85,8 @@ export async function again<T>(store: Store, first: unknown, work: () => Promise
       // What was sent before must not be executed after it has been sent again.
       if (await haveEnded(store, lost)) return await work();
     } catch (error) {
+      // A living schema loses no lane: if it was committed, then into tables that are gone.
+      if (error instanceof StaleLanesError) throw error;
       cause = error;
       for (const backend of backendOf(error)) lost.add(backend);
       if (!isUnavailable(error) && !isOutcomeUnknown(error) && !isTransient(error)) break;

@@ -29,6 +29,7 @@ import type { Hints } from "./hints.js";
 import { firstOfEachKey, inInputOrder } from "./first-of-key.js";
 import { insertJobs, wayOf } from "./insert.js";
 import { insertTogether } from "./insert-together.js";
+import { sent } from "./sent.js";
 import { type TransactionLike, afterCommit, onTransaction } from "./transaction.js";
 
 // The way in. It checks a call, chooses the job's id and lane, and hands it to the coalescer, or to the
@@ -64,8 +65,10 @@ export class JobQueue {
     const addressed = await this.#checked("enqueue", () =>
       address(this.store, this.payloadLimit, definition, payload, options),
     );
-    const { queueId, job } = addressed;
-    const [holder] = await this.#coalescer(queueId, [job]).add([job]);
+    const { job } = addressed;
+    const [holder] = await sent(this.store, [addressed], () =>
+      this.#coalescer(addressed.queueId, [job]).add([job]),
+    );
     return this.#tell([addressed], [holder!])[0]!;
   }
 
@@ -77,13 +80,13 @@ export class JobQueue {
   ): Promise<Enqueued[]> {
     const all = await this.#checkedMany(definition, items, shared);
     if (all.length === 0) return [];
-    const [{ queueId }] = all as [Addressed];
-    const { sent, answers } = firstOfEachKey(all);
-    const small = sent.length <= 2_000 && sent.every((one) => one.queueId === queueId);
-    const jobs = sent.map((one) => one.job);
-    const inserting = small
-      ? this.#coalescer(queueId, jobs).add(jobs)
-      : insertTogether(this.store, sent);
+    const { chosen, answers } = firstOfEachKey(all);
+    const jobs = chosen.map((one) => one.job);
+    const inserting = sent(this.store, all, () => {
+      const [{ queueId }] = chosen as [Addressed];
+      const small = chosen.length <= 2_000 && chosen.every((one) => one.queueId === queueId);
+      return small ? this.#coalescer(queueId, jobs).add(jobs) : insertTogether(this.store, chosen);
+    });
     return this.#tell(all, answers(await inserting.catch(inInputOrder(answers))));
   }
 
@@ -200,13 +203,19 @@ export class JobQueue {
     runner: Runner,
     all: readonly Addressed[],
   ): Promise<Enqueued[]> {
-    const { sent, answers } = firstOfEachKey(all);
-    const found: Holder[] = Array.from({ length: sent.length });
+    const { chosen, answers } = firstOfEachKey(all);
+    const found: Holder[] = Array.from({ length: chosen.length });
     await this.#checked("enqueue", async () => {
-      await this.store.number(sent.map((one) => one.job));
-      for (const { queueId, places } of byQueue(sent)) {
-        const jobs = places.map((place) => sent[place]!.job);
-        const ofQueue = await this.#onTheirs(() => insertJobs(runner, { queueId, jobs }));
+      // Queue by queue, each again by itself: what was inserted before it stays.
+      for (const { places } of byQueue(chosen)) {
+        const jobs = places.map((place) => chosen[place]!.job);
+        const part = all.filter(({ job }) => job.queue === jobs[0]!.queue);
+        const insert = async () => {
+          await this.store.number(jobs);
+          const { queueId } = chosen[places[0]!]!;
+          return await this.#onTheirs(() => insertJobs(runner, { queueId, jobs }));
+        };
+        const ofQueue = await sent(this.store, part, insert, { within: true });
         places.forEach((place, index) => (found[place] = ofQueue[index]!));
       }
     });
@@ -240,7 +249,7 @@ export class JobQueue {
     const answers = all.map((one, index) => {
       const answer = answerFor(one, holders[index]!);
       if (answer.deduplicated && !answer.replaced) return answer;
-      const { queueId, queue, job } = one;
+      const { queueId, job } = one;
       const ms = dueIn(job);
       if (ms < (soonest.get(queueId)?.ms ?? Number.POSITIVE_INFINITY))
         soonest.set(queueId, { kind: job.kind, ms });
@@ -249,7 +258,7 @@ export class JobQueue {
           event: "enqueued",
           id: answer.id,
           kind: job.kind,
-          queue,
+          queue: job.queue,
           ...(ms > 0 ? { delayMs: ms } : {}),
         });
       return answer;
@@ -284,7 +293,7 @@ export class JobQueue {
   async #tellIfCancelled(id: string, cancelled: CancelledJob): Promise<void> {
     if (!this.events.heard("cancelled")) return;
     const { queueId, number } = parseJobId(id);
-    const job = await get(this.store, queueId, number);
+    const job = await get(this.store, queueId, number, false);
     if (job?.state === "cancelled") this.#tellCancelled(id, cancelled);
   }
 

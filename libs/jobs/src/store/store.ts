@@ -31,9 +31,9 @@ export class Store implements Runner {
   readonly schema: string;
   readonly session: Session;
   #ids = new JobIds();
-  readonly #queues = new Map<string, number>();
-  readonly #lanes = new Map<string, LaneAddress>();
-  readonly #resolving = new Map<string, Promise<LaneAddress>>();
+  /** Replaced when it is forgotten: what is under way then must not come back into it. */
+  #lanes = new Map<string, LaneAddress>();
+  #resolving = new Map<string, Promise<LaneAddress>>();
   #version = 0;
 
   /** A lane was made: workers do not know it yet. */
@@ -103,8 +103,14 @@ export class Store implements Runner {
   forget(): void {
     this.#version = 0;
     this.#ids = new JobIds();
-    this.#queues.clear();
-    this.#lanes.clear();
+    this.#lanes = new Map();
+    this.#resolving = new Map();
+  }
+
+  /** This lane is another one by now, and so may be all that is cached; what was looked up since then stays. */
+  forgetLane(queue: string, kind: string, priority: number, stale: LaneAddress): void {
+    const known = this.knownLane(queue, kind, priority);
+    if (known?.queueId === stale.queueId && known.lane === stale.lane) this.forget();
   }
 
   /** The cached lane; `undefined` before its first use. */
@@ -117,11 +123,12 @@ export class Store implements Runner {
     const key = laneKey(queue, kind, priority);
     const known = this.#lanes.get(key);
     if (known) return known;
-    let resolving = this.#resolving.get(key);
+    const under = this.#resolving;
+    let resolving = under.get(key);
     if (!resolving) {
       resolving = this.guard(() => this.#makeLane(key, queue, kind, priority));
-      this.#resolving.set(key, resolving);
-      void resolving.catch(() => undefined).finally(() => this.#resolving.delete(key));
+      under.set(key, resolving);
+      void resolving.catch(() => undefined).finally(() => under.delete(key));
     }
     return await resolving;
   }
@@ -132,14 +139,12 @@ export class Store implements Runner {
     kind: string,
     priority: number,
   ): Promise<LaneAddress> {
-    let queueId = this.#queues.get(queue);
-    if (queueId === undefined) {
-      queueId = (await ensureQueue(this.session, queue)).id;
-      this.#queues.set(queue, queueId);
-    }
+    const lanes = this.#lanes;
+    // Not from what is known: its number may be that of another queue by now, which would get this lane.
+    const { id: queueId } = await ensureQueue(this.session, queue);
     const { lane, made } = await ensureLane(this.session, queueId, kind, priority);
     const address = { queueId, lane };
-    this.#lanes.set(key, address);
+    lanes.set(key, address);
     if (made) this.onLaneMade(queueId);
     return address;
   }

@@ -1,4 +1,5 @@
 import { type Runner, Statement } from "../../pg/statement.js";
+import { STANDS, StaleLanesError, standing, standingValues } from "../queues/standing.js";
 import type { NewJob } from "./enqueue.js";
 
 // The share lock makes a take-over wait until the child is committed, and the child impossible after it.
@@ -6,7 +7,7 @@ const insertForAttempt = new Statement(
   "enqueue_fenced",
   (jobs) => `
 -- → queued, if the parent's attempt is still the current one
-with me as materialized (
+with ${standing(jobs, "$6::integer", 15)}, me as materialized (
   select 1 from ${jobs}.job j
   where j.queue_id = $1::integer and j.id = $2::bigint and j.attempt = $3::integer and j.worker = $4::integer
     and j.lease_until is not null
@@ -16,11 +17,11 @@ with me as materialized (
   select $5::bigint, $6::integer, $7::smallint, $8::text,
     coalesce($9::timestamptz, to_timestamp(extract(epoch from now())::float8 + $10::float8 / 1000)),
     $11::smallint, $12::bigint, $13::text, $14::text::jsonb
-  from me
+  from me where ${STANDS}
   on conflict do nothing
   returning id
 )
-select (select count(*) from me), (select count(*) from inserted)`,
+select (select count(*) from me), (select count(*) from inserted), ${STANDS}::text`,
 );
 
 export interface ParentAttempt {
@@ -30,14 +31,14 @@ export interface ParentAttempt {
   worker: number;
 }
 
-/** Inserts one job on behalf of a running attempt; 'lost' when that attempt is not the current one any more. */
+/** Inserts one job on behalf of a running attempt; 'lost' when that attempt is not the current one any more. @throws StaleLanesError */
 export async function enqueueFenced(
   runner: Runner,
   parent: ParentAttempt,
   queueId: number,
   job: NewJob,
 ): Promise<"inserted" | "refused" | "lost"> {
-  const [[me, inserted]] = (await runner.run(insertForAttempt, [
+  const [[me, inserted, stands]] = (await runner.run(insertForAttempt, [
     parent.queueId,
     parent.id,
     parent.attempt,
@@ -52,7 +53,9 @@ export async function enqueueFenced(
     job.timeoutMs,
     job.key,
     job.payload,
-  ])) as [[string, string]];
+    ...standingValues([job]),
+  ])) as [[string, string, string]];
   if (me === "0") return "lost";
+  if (stands === "false") throw new StaleLanesError();
   return inserted === "0" ? "refused" : "inserted";
 }

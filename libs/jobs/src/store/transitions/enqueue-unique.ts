@@ -1,4 +1,5 @@
-import { type Runner, Statement } from "../../pg/statement.js";
+import { type Row, type Runner, Statement } from "../../pg/statement.js";
+import { STANDS, StaleLanesError, standing, standingValues } from "../queues/standing.js";
 import { type Holder, type NewJob, asRecords, byKey } from "./enqueue.js";
 import type { ParentAttempt } from "./enqueue-fenced.js";
 
@@ -19,9 +20,12 @@ const insertUnique = new Statement(
   "enqueue_unique",
   (jobs) => `
 -- → queued, or queued → queued with what replaces it
+with ${standing(jobs, "$1::integer", 3)}
 select new.id::text as fresh, placed.id::text as holder, placed.outcome
 from jsonb_to_recordset($2::text::jsonb) as new ${columns}
-cross join lateral ${place(jobs, "$1::integer")} placed`,
+cross join lateral ${place(jobs, "$1::integer")} placed
+where ${STANDS}
+union all select null, null, null where not ${STANDS}`,
 );
 
 // The share lock makes a take-over wait until this is committed, and this impossible after it.
@@ -29,7 +33,7 @@ const insertUniqueForAttempt = new Statement(
   "enqueue_unique_fenced",
   (jobs) => `
 -- → queued, or replaced, if the parent's attempt is still the current one
-with me as materialized (
+with ${standing(jobs, "$5::integer", 7)}, me as materialized (
   select j.id from ${jobs}.job j
   where j.queue_id = $1::integer and j.id = $2::bigint and j.attempt = $3::integer and j.worker = $4::integer
     and j.lease_until is not null
@@ -38,17 +42,20 @@ with me as materialized (
 select new.id::text as fresh, placed.id::text as holder, placed.outcome
 from me
 cross join lateral jsonb_to_recordset($6::text::jsonb) as new ${columns}
-cross join lateral ${place(jobs, "$5::integer")} placed`,
+cross join lateral ${place(jobs, "$5::integer")} placed
+where ${STANDS}
+union all select null, null, null where not ${STANDS}`,
 );
 
-/** Jobs of one queue, each key at most once a call; answers for each, in order, which job has its key then. */
+/** Jobs of one queue, each key at most once a call; answers for each, in order, which job has its key then. @throws StaleLanesError */
 export async function enqueueUnique(
   runner: Runner,
   queueId: number,
   batch: readonly NewJob[],
 ): Promise<Holder[]> {
   const sorted = batch.toSorted(byKey);
-  const holders = read(await runner.run(insertUnique, [queueId, asRecords(sorted)]));
+  const values = [queueId, asRecords(sorted), ...standingValues(sorted)];
+  const holders = read(await runner.run(insertUnique, values));
   return batch.map((job) => holderOf(job, holders));
 }
 
@@ -60,7 +67,8 @@ export async function enqueueUniqueFenced(
   job: NewJob,
 ): Promise<Holder | "lost"> {
   const { id, attempt, worker } = parent;
-  const values = [parent.queueId, id, attempt, worker, queueId, asRecords([job])];
+  const fence = [parent.queueId, id, attempt, worker];
+  const values = [...fence, queueId, asRecords([job]), ...standingValues([job])];
   const holders = read(await runner.run(insertUniqueForAttempt, values));
   return holders.size === 0 ? "lost" : holderOf(job, holders);
 }
@@ -70,8 +78,12 @@ interface Placed {
   outcome: string;
 }
 
-const read = (rows: readonly (readonly (string | null)[])[]): Map<string, Placed> =>
-  new Map(rows.map(([fresh, holder, outcome]) => [fresh!, { holder: holder!, outcome: outcome! }]));
+function read(rows: readonly Row[]): Map<string, Placed> {
+  if (rows.length === 1 && rows[0]![0] === null) throw new StaleLanesError();
+  return new Map(
+    rows.map(([fresh, holder, outcome]) => [fresh!, { holder: holder!, outcome: outcome! }]),
+  );
+}
 
 function holderOf(job: NewJob, holders: ReadonlyMap<string, Placed>): Holder {
   const { holder, outcome } = holders.get(job.id)!;

@@ -1,5 +1,12 @@
 import type { OnConflict } from "../../job/enqueue-options.js";
-import { type Runner, Statement } from "../../pg/statement.js";
+import { type Row, type Runner, Statement } from "../../pg/statement.js";
+import {
+  type NamedLane,
+  STANDS,
+  StaleLanesError,
+  standing,
+  standingValues,
+} from "../queues/standing.js";
 
 /** What a key asks for beyond being unique while its job is unfinished. */
 export interface Unique {
@@ -17,11 +24,9 @@ export interface Holder {
 }
 
 /** A job as it goes into the table; null is what neither call nor definition said. */
-export interface NewJob {
+export interface NewJob extends NamedLane {
   /** Known before the insert, so that a lost commit can be looked up and repeated. */
   id: string;
-  lane: number;
-  kind: string;
   delayMs: number;
   at: Date | null;
   attempts: number | null;
@@ -34,7 +39,7 @@ export interface NewJob {
 }
 
 const columns = (jobs: string) => `
-with new as materialized (
+with ${standing(jobs, "$1::integer", 3)}, new as materialized (
   select * from jsonb_to_recordset($2::text::jsonb) as new (
     id bigint, lane smallint, kind text, delay float8, at timestamptz, attempts smallint, timeout bigint, key text, payload jsonb)
 ), inserted as (
@@ -42,7 +47,7 @@ with new as materialized (
   select id, $1::integer, lane, kind,
     coalesce(at, to_timestamp(extract(epoch from now())::float8 + delay / 1000)), attempts, timeout, key,
     coalesce(payload, 'null') -- a record set reads JSON's null as SQL's
-  from new`;
+  from new where ${STANDS}`;
 
 /** Jobs without a key, sent for the first time: nothing can be in their way. */
 const insert = new Statement(
@@ -51,7 +56,7 @@ const insert = new Statement(
 -- → queued
 ${columns(jobs)}
 )
-select null where false`,
+select 'stale' where not ${STANDS}`,
 );
 
 /** Jobs with a key, or sent again: what is there already stays as it is. */
@@ -63,7 +68,8 @@ ${columns(jobs)}
   on conflict do nothing
   returning id
 )
-select id::text from inserted`,
+select id::text from inserted
+union all select null where not ${STANDS}`,
 );
 
 const findByKey = new Statement(
@@ -99,13 +105,26 @@ export function asRecords(batch: readonly NewJob[]): string {
   return `${text}]`;
 }
 
-/** Inserts jobs of one queue that have no key. All or none. */
+const valuesOf = (queueId: number, batch: readonly NewJob[]) => [
+  queueId,
+  asRecords(batch),
+  ...standingValues(batch),
+];
+
+/** The ids that a statement has answered. @throws StaleLanesError */
+function inserted(rows: readonly Row[]): Set<string> {
+  if (rows.length === 1 && rows[0]![0] === null) throw new StaleLanesError();
+  return new Set(rows.map(([id]) => id!));
+}
+
+/** Inserts jobs of one queue that have no key. All or none. @throws StaleLanesError */
 export async function enqueue(
   runner: Runner,
   queueId: number,
   batch: readonly NewJob[],
 ): Promise<void> {
-  await runner.run(insert, [queueId, asRecords(batch)]);
+  const stale = await runner.run(insert, valuesOf(queueId, batch));
+  if (stale.length > 0) throw new StaleLanesError();
 }
 
 /** A fresh id is in use: the sequence of ids has gone back, by a restore or a failover that lost its end. */
@@ -122,6 +141,7 @@ export const MAX_ROUNDS = 50;
 /**
  * Inserts jobs of one queue, some or all with keys; answers for each, in order, who holds its key.
  * The batch goes in the order of its keys, so that two of them cannot wait for one another.
+ * @throws StaleLanesError
  */
 export async function enqueueKeyed(
   runner: Runner,
@@ -133,13 +153,13 @@ export async function enqueueKeyed(
   let open = batch.map((job, index) => ({ job, index }));
   while (open.length > 0) {
     open.sort((a, b) => byKey(a.job, b.job) || a.index - b.index);
-    const inserted = new Set(
-      (await runner.run(insertUnlessThere, [queueId, asRecords(open.map((one) => one.job))])).map(
-        ([id]) => id,
-      ),
+    const values = valuesOf(
+      queueId,
+      open.map((one) => one.job),
     );
+    const created = inserted(await runner.run(insertUnlessThere, values));
     const refused = open.filter(({ job, index }) => {
-      if (!inserted.has(job.id)) return true;
+      if (!created.has(job.id)) return true;
       found[index] = job;
       return false;
     });
@@ -185,6 +205,7 @@ async function holdersOf(
  * Repeats a batch whose commit may have been lost; to be called inside a transaction.
  * Answers the ids that are there already, running or finished: then the batch had been committed as a whole
  * and this transaction must be rolled back. With none there, the jobs have now been inserted.
+ * @throws StaleLanesError
  */
 export async function enqueueAgain(
   runner: Runner,
@@ -192,8 +213,7 @@ export async function enqueueAgain(
   batch: readonly NewJob[],
 ): Promise<Set<string>> {
   const ids = `{${batch.map((job) => job.id).join(",")}}`;
-  const inserted = await runner.run(insertUnlessThere, [queueId, asRecords(batch)]);
-  const mine = new Set(inserted.map(([id]) => id!));
+  const mine = inserted(await runner.run(insertUnlessThere, valuesOf(queueId, batch)));
   // A statement of its own: its snapshot is younger than any insert that the first one has waited for.
   const there = await runner.run(findById, [queueId, ids]);
   const before = new Set<string>();
