@@ -56,6 +56,7 @@ describe("a claim", () => {
       id,
       queueId: hands.queueId,
       lane: hands.lane,
+      kind: "work",
       attempt: 1,
       worker,
       failures: 0,

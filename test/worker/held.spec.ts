@@ -5,6 +5,7 @@ const claim = (over: Partial<Claim> = {}): Claim => ({
   id: "9007199254740993", // more than a double can tell apart
   queueId: 7,
   lane: 3,
+  kind: "work",
   attempt: 2,
   worker: 11,
   failures: 0,

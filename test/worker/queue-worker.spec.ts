@@ -17,6 +17,7 @@ const claim = (laneNumber: number): Claim => ({
   id: String(++ids),
   queueId: 1,
   lane: laneNumber,
+  kind: "any",
   attempt: 1,
   worker: 1,
   failures: 0,
@@ -96,6 +97,17 @@ describe("QueueWorker", () => {
     expect(queue.waiting).toBe(1);
     expect(queue.version).toBe(2);
     expect(asked(queue).map(([number]) => number)).toEqual([1, 0]);
+  });
+
+  it.each([
+    ["is of another kind", [lane(0, "b"), lane(1, "b", 9)]],
+    ["has another priority", [lane(0, "a", 1)]],
+    ["is gone", []],
+  ])("a list in which a lane that it serves %s is not taken over", (_, lanes) => {
+    const queue = queueOf({}, { a: null, b: null }, [lane(0, "a")]);
+    expect(queue.serve(lanes, 2)).toBe(false);
+    expect(queue.version).toBe(1);
+    expect(asked(queue)).toEqual([[0, 8]]);
   });
 
   it("has room for concurrency and prefetch, counts what is being settled, and waits for a worthwhile claim", () => {

@@ -65,7 +65,7 @@ export class Attempt implements JobContext {
   }
 
   get kind(): string {
-    return this.handler.definition.kind;
+    return this.claim.kind;
   }
   get attempt(): number {
     return this.claim.attempt;

@@ -1,6 +1,6 @@
 import type { Session } from "../pg/session.js";
 import { isCheckViolation, isStatementTimeout } from "../pg/sqlstate.js";
-import { NEVER, claim } from "../store/transitions/claim.js";
+import { type Claim, NEVER, claim } from "../store/transitions/claim.js";
 import type { Writes } from "../store/transitions/noted.js";
 import { monotonic } from "./held.js";
 import type { Outage } from "./outage.js";
@@ -26,6 +26,8 @@ export interface ClaimerPorts {
   makePartitions(): Promise<unknown>;
   /** A fresh worker id, given by the database and never given again. */
   register(): Promise<number>;
+  /** Jobs came that are of another kind than their lanes are known for: they are handed back. */
+  misplaced(claims: readonly Claim[]): Promise<void>;
   /** Whether this process takes jobs now. */
   open(): boolean;
 }
@@ -129,6 +131,11 @@ export class Claimer {
       outage.over();
       // What it waited for in line is not its cost.
       queue.learn(ask, claims, monotonic() - sentAt, monotonic());
+      const misplaced = claims.filter((one) => !queue.fits(one));
+      if (misplaced.length > 0)
+        await this.ports
+          .misplaced(misplaced)
+          .catch((error: unknown) => outage.complain("lanes cannot be made", error));
       for (const one of claims) slots.take(queue, one, since);
       return claims.length;
     } finally {

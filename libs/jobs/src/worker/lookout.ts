@@ -32,7 +32,7 @@ export interface LookoutPorts {
   /** Queues in which a quarantined job waits. */
   suspects(queues: ReadonlySet<number>): void;
   chore(name: string): void;
-  /** A queue that this process serves is not there any more. */
+  /** A queue that this process serves is not there any more, or not what it was. */
   gone(): void;
 }
 
@@ -137,8 +137,9 @@ export class Lookout {
     this.ports.clock(seen.now);
     this.ports.outage.over();
     if (whole) this.#lookedWhole(from);
-    if (seen.versions.size < queues.size) return this.ports.gone();
-    await this.#readLanes(seen.versions);
+    if ([...queues].some(([id, { settings }]) => seen.names.get(id) !== settings.name))
+      return this.ports.gone();
+    if (!(await this.#readLanes(seen.versions))) return this.ports.gone();
     for (const [queueId, ms] of seen.due) {
       const queue = queues.get(queueId)!;
       if (ms > 0) this.dueIn(queue, ms);
@@ -179,21 +180,21 @@ export class Lookout {
     });
   }
 
-  async #readLanes(versions: ReadonlyMap<number, number>): Promise<void> {
+  /** Answers false when lanes that are known are others by now. */
+  async #readLanes(versions: ReadonlyMap<number, number>): Promise<boolean> {
     const { queues, front } = this.ports;
     const stale = [...queues]
       .filter(([id, queue]) => queue.version !== versions.get(id))
       .map(([id]) => id);
-    if (stale.length === 0) return;
+    if (stale.length === 0) return true;
     const lanes = await lanesOf(front, stale);
     for (const id of stale) {
-      queues.get(id)!.serve(
-        lanes.filter((lane) => lane.queueId === id),
-        versions.get(id)!,
-      );
+      const ofQueue = lanes.filter((lane) => lane.queueId === id);
+      if (!queues.get(id)!.serve(ofQueue, versions.get(id)!)) return false;
     }
     // Lanes that were not asked about may have something.
     for (const id of stale) this.ports.found(queues.get(id)!);
     this.#again = true;
+    return true;
   }
 }

@@ -43,8 +43,16 @@ export class QueueWorker {
     private readonly handlers: ReadonlyMap<string, HandlerSlots>,
   ) {}
 
-  /** The lanes of kinds that are handled here; those of other kinds are never walked. */
-  serve(lanes: readonly Lane[], version: number): void {
+  /**
+   * The lanes of kinds that are handled here; those of other kinds are never walked. Answers false, and nothing has
+   * changed, when a lane that is served is another one by now: its number was given again.
+   */
+  serve(lanes: readonly Lane[], version: number): boolean {
+    const byNumber = new Map(lanes.map((lane) => [lane.lane, lane]));
+    for (const { lane: known } of this.#lanes) {
+      const lane = byNumber.get(known.lane);
+      if (lane?.kind !== known.kind || lane.priority !== known.priority) return false;
+    }
     this.version = version;
     for (const lane of lanes) {
       const slots = this.handlers.get(lane.kind);
@@ -53,6 +61,7 @@ export class QueueWorker {
     }
     this.#lanes = [...this.#byLane.values()].sort(byPriority);
     this.want();
+    return true;
   }
 
   get lanes(): readonly ServedLane[] {
@@ -76,6 +85,11 @@ export class QueueWorker {
       if (!startable) served.more = true;
       return startable;
     });
+  }
+
+  /** Whether a claim is of the kind that its lane is known for. */
+  fits(claim: Claim): boolean {
+    return this.#served(claim).lane.kind === claim.kind;
   }
 
   handlerOf(claim: Claim): Handler {

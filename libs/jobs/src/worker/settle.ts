@@ -31,7 +31,7 @@ export type Settlement =
       error: unknown;
       reason: "exhausted" | "buried" | "bury-on" | "not-retryable" | "crashed";
     }
-  | { verb: "hand-back"; started: boolean; quarantine: boolean }
+  | { verb: "hand-back"; started: boolean; quarantine: boolean; misplaced?: boolean }
   | { verb: "cancel" };
 
 type Verb = Settlement["verb"];

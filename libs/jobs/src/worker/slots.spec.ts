@@ -64,6 +64,7 @@ function open() {
         id: "7",
         queueId: 1,
         lane: 0,
+        kind: "work",
         attempt: 1,
         worker: 1,
         failures: 0,
@@ -127,6 +128,16 @@ describe("Slots, given a job that it holds already", () => {
     expect(settles.map((one) => one.settlement)).toEqual([{ verb: "succeed", result: "new" }]);
   });
 
+  it("runs it anew when only its id is the same: the tables were made anew under it", async () => {
+    const { slots, take, bodies } = open();
+    take({ attempt: 1 });
+    await until(() => bodies.length === 1);
+    take({ attempt: 1, runAt: "2026-01-01 00:00:00.000001+00" });
+    await until(() => bodies.length === 2);
+    expect(bodies[0]!.job.signal.reason).toMatchObject({ name: "LeaseLostError" });
+    expect(slots.lostCount).toBe(1);
+  });
+
   it("runs it anew when the answer to its own settle comes after the next claim", async () => {
     const { slots, take, bodies, settles, events, queue } = open();
     take({ attempt: 1 });
@@ -152,6 +163,18 @@ describe("Slots, given a job that it holds already", () => {
     ]);
     expect(slots.lostCount).toBe(0);
   });
+});
+
+it("Slots hand back what is of another kind than its lane is known for, and never start it", async () => {
+  const { slots, take, bodies, settles, queue } = open();
+  take({ id: "8", kind: "other" });
+  take({ id: "9" });
+  await until(() => bodies.length === 1);
+  expect(bodies[0]!.job.id).toBe("1-9");
+  expect(settles.map(({ settlement }) => settlement)).toEqual([
+    { verb: "hand-back", started: false, quarantine: false, misplaced: true },
+  ]);
+  expect([queue.waiting, slots.held]).toEqual([0, 2]);
 });
 
 describe("Slots, cut off for longer than the lease", () => {

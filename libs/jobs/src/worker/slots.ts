@@ -101,6 +101,16 @@ export class Slots implements SettleListener, TransactionListener {
     this.#held.set(attempt, queue);
     this.#byId.set(attempt.id, attempt);
     queue.take(attempt);
+    if (!queue.fits(claim)) {
+      // It would run in a handler that is not its own.
+      queue.forgetWaiting(attempt);
+      return this.#end(attempt, {
+        verb: "hand-back",
+        started: false,
+        quarantine: false,
+        misplaced: true,
+      });
+    }
     if (claim.cancelled) {
       queue.forgetWaiting(attempt);
       return this.#end(attempt, { verb: "cancel" });
@@ -381,10 +391,13 @@ export class Slots implements SettleListener, TransactionListener {
 /**
  * Whether a claim of a job that we hold is of the same run: the database forgot our claim in a crash and gave its
  * number out again, or we took over our own expired lease. Any other number means that another attempt came after
- * ours, or that ours is settled already: a body that still runs is superseded, and never gets the new fence.
+ * ours, or that ours is settled already: a body that still runs is superseded, and never gets the new fence. Of
+ * another kind or time, it is the same id in tables that were made anew: a job that has not run at all.
  */
 const goesOn = (ours: Claim, claim: Claim): boolean =>
-  claim.attempt === ours.attempt || (claim.rescued && claim.attempt === ours.attempt + 1);
+  claim.kind === ours.kind &&
+  claim.runAt === ours.runAt &&
+  (claim.attempt === ours.attempt || (claim.rescued && claim.attempt === ours.attempt + 1));
 
 const EVENT_OF: Record<Settlement["verb"], JobEventName> = {
   succeed: "succeeded",

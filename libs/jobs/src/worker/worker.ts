@@ -4,11 +4,12 @@ import type { Events } from "../observe/events.js";
 import type { Database } from "../pg/database.js";
 import { Listener } from "../pg/listener.js";
 import type { Session } from "../pg/session.js";
-import { ensureQueue } from "../store/queues/lanes.js";
+import { ensureOwnLane, ensureQueue } from "../store/queues/lanes.js";
 import { type QueueSettings, applyQueueSettings } from "../store/queues/settings.js";
 import { wakeChannel } from "../store/queues/wake.js";
 import type { Store } from "../store/store.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
+import type { Claim } from "../store/transitions/claim.js";
 import type { Writes } from "../store/transitions/noted.js";
 import { beat, register, retire } from "../store/workers/workers.js";
 import type { Attempt, AttemptPorts } from "./attempt.js";
@@ -154,6 +155,7 @@ export class Worker {
       writes: (queue) => this.#writes(queue.settings.id),
       makePartitions: () => ensurePartitions(store.session),
       register: () => register(store.session, this.#card()),
+      misplaced: (claims) => this.#misplaced(claims),
       open: () => this.#open,
     });
     this.#quarantine = new Quarantine({
@@ -210,10 +212,12 @@ export class Worker {
     this.#lease = new Lease(
       this.ports.database,
       this.settings.leaseMs,
-      this.settings.queues.reduce(
-        (sum, { concurrency, prefetch }) => sum + concurrency + prefetch,
-        0,
-      ),
+      // Twice: after a new beginning the bodies of the old one may go on.
+      2 *
+        this.settings.queues.reduce(
+          (sum, { concurrency, prefetch }) => sum + concurrency + prefetch,
+          0,
+        ),
       (lost) => this.#slots.onLost(lost),
       (error) => this.#outage.complain("leases are not renewed", error),
     );
@@ -306,10 +310,28 @@ export class Worker {
     await this.#lookout.look();
   }
 
-  /** Our queues are not there any more: somebody made the schema anew. */
+  /**
+   * What was claimed is of another kind than the lanes are known for. Either they are others by now, or a job was put
+   * into a wrong one, which an older release did with what it kept of tables that are gone: its own is made here.
+   */
+  async #misplaced(claims: readonly Claim[]): Promise<void> {
+    const { store } = this.ports;
+    const seen = new Set<string>();
+    for (const claim of claims) {
+      const name = `${claim.queueId} ${claim.lane} ${claim.kind}`;
+      if (seen.has(name)) continue;
+      seen.add(name);
+      if ((await store.guard(() => ensureOwnLane(store.session, claim))) === "there")
+        return this.#beginAgain();
+    }
+    this.changed();
+  }
+
+  /** Our queues and lanes are not there any more: somebody made the schema anew, or restored it. */
   #beginAgain(): void {
     if (this.state !== "working") return;
     this.state = "waiting";
+    for (const queue of this.#queues.values()) this.#slots.handBackWaiting(queue);
     // The new schema gives worker ids from 1 again: ours may become somebody else's.
     this.#claimer.forgetId();
     this.#queues.clear();
@@ -407,11 +429,16 @@ export class Worker {
   async #feed(queue: QueueWorker): Promise<void> {
     const fed = await this.#claimer.feed(queue);
     // It came too late: nothing is started now, and to an emptying worker it would never be empty.
-    if (this.state === "draining" || !this.#quarantine.open)
+    if (this.state === "draining" || !this.#quarantine.open || !this.#serves(queue))
       return this.#slots.handBackWaiting(queue);
     this.#lookout.claimed(queue);
     // What moved during the pause after a failure was not heeded.
     if (!fed) this.#moved(queue);
+  }
+
+  /** Not after a new beginning: then there is another one for the queue. */
+  #serves(queue: QueueWorker): boolean {
+    return this.#queues.get(queue.settings.id) === queue;
   }
 
   #card() {

@@ -81,6 +81,20 @@ export async function ensureLane(
   });
 }
 
+/**
+ * Where a job should stand that was found in a lane, known here as one of another kind: makes the lane if needed.
+ * Answers whether it is there already: then it is what is known here that is wrong.
+ */
+export async function ensureOwnLane(
+  session: Session,
+  { queueId, kind, lane }: { queueId: number; kind: string; lane: number },
+): Promise<"there" | "elsewhere"> {
+  const stands = (await lanesOf(session, [queueId])).find(({ lane: id }) => id === laneOf(lane));
+  if (stands?.kind === kind) return "there";
+  await ensureLane(session, queueId, kind, stands?.priority ?? 0);
+  return "elsewhere";
+}
+
 export async function lanesOf(session: Session, queueIds: readonly number[]): Promise<Lane[]> {
   const rows = await session.run(listLanes, [`{${queueIds.join(",")}}`]);
   return rows.map(([queueId, lane, kind, priority]: Row) => ({

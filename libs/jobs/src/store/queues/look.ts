@@ -10,6 +10,7 @@ export interface LookLane {
 
 export interface Look {
   versions: Map<number, number>;
+  names: Map<number, string>;
   /** By queue: ms until the next claimable job of its lanes is due; ≤ 0 is now. */
   due: Map<number, number>;
   /** Queues in which a quarantined job waits. */
@@ -23,7 +24,7 @@ export interface Look {
 const lookAround = new Statement(
   "look",
   (jobs) => `
-select 'queue', q.id::text, q.version::text from ${jobs}.queue q where q.id = any($1::integer[])
+select 'queue', q.id::text, q.version || ' ' || q.name from ${jobs}.queue q where q.id = any($1::integer[])
 union all
 select case when wanted.lane < 20000 then 'due' else 'suspect' end, wanted.queue_id::text, (min(extract(epoch from one.run_at - now())) * 1000)::text
 from unnest($2::integer[], $3::smallint[], $4::timestamptz[], $5::float8[]) as wanted (queue_id, lane, at, back)
@@ -61,14 +62,18 @@ export async function look(
   ]);
   const seen: Look = {
     versions: new Map(),
+    names: new Map(),
     due: new Map(),
     suspects: new Set(),
     chores: [],
     now: Number.NaN,
   };
   for (const [what, name, value] of rows) {
-    if (what === "queue") seen.versions.set(Number(name), Number(value));
-    else if (what === "due") seen.due.set(Number(name), Number(value));
+    if (what === "queue") {
+      const space = value!.indexOf(" ");
+      seen.versions.set(Number(name), Number(value!.slice(0, space)));
+      seen.names.set(Number(name), value!.slice(space + 1));
+    } else if (what === "due") seen.due.set(Number(name), Number(value));
     else if (what === "suspect") seen.suspects.add(Number(name));
     else if (what === "now") seen.now = Number(value);
     else seen.chores.push(name!);

@@ -33,6 +33,8 @@ export interface Claim {
   id: string;
   queueId: number;
   lane: number;
+  /** Of the row; the lane should be of the same one. */
+  kind: string;
   attempt: number;
   worker: number;
   failures: number;
@@ -81,7 +83,7 @@ set lease_until = to_timestamp(extract(epoch from now())::float8 + $9::float8 / 
   attempt = j.attempt + 1,
   crashes = j.crashes + (j.lease_until is not null)::integer
 where j.queue_id = $1::integer and j.id = any(array(select id from picked))
-returning j.id, j.lane, j.attempt, j.failures, j.crashes, j.attempts, j.timeout_ms, j.run_at, j.payload,
+returning j.id, j.lane, j.attempt, j.failures, j.crashes, j.attempts, j.timeout_ms, j.run_at, j.payload, j.kind,
   case when j.cancel_at is null then j.id = any(array(select id from picked where expired)) end`;
 
 /**
@@ -134,11 +136,13 @@ export async function claim(
       timeoutMs,
       runAt,
       payload,
+      kind,
       rescued,
     ]): Claim => ({
       id: id!,
       queueId,
       lane: Number(lane),
+      kind: kind!,
       attempt: Number(attempt),
       worker,
       failures: Number(failures),
