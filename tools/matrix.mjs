@@ -1,5 +1,6 @@
 // npm run test:matrix: fresh clones of HEAD, two versions of Node.js, root and an ordinary user.
-// Writes docs/verification.md. As an ordinary user it runs its own half.
+// Writes docs/verification.md. As an ordinary user it runs its own half; `npm run test:matrix -- 24.21.0` runs the
+// rows of that Node.js alone and leaves the others as they stand, each with the commit that it is of.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import {
@@ -17,6 +18,7 @@ import path from "node:path";
 import { chownTree } from "./postgres/files.mjs";
 
 const root = path.resolve(import.meta.dirname, "..");
+const file = path.join(root, "docs", "verification.md");
 const NEWER_NODE = "24.21.0";
 const NOBODY = { uid: 65_534, gid: 65_534 };
 const isRoot = process.getuid() === 0;
@@ -26,7 +28,11 @@ const RUNS = [
   { node: "this", user: "ordinary", mode: 0o755 },
   { node: NEWER_NODE, user: "root", mode: 0o755 },
   { node: NEWER_NODE, user: "ordinary", mode: 0o700 },
-].filter(({ user }) => isRoot || user === "ordinary");
+].filter(
+  ({ node, user }) =>
+    (isRoot || user === "ordinary") && (process.argv.length < 3 || process.argv.includes(node)),
+);
+if (RUNS.length === 0) throw new Error(`expected "this" or "${NEWER_NODE}"`);
 
 const run = (file, args, cwd = root) =>
   execFileSync(file, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
@@ -89,6 +95,7 @@ async function verify({ node, user, mode }, base, newerBin, index) {
   return {
     ok,
     row: [
+      run("git", ["rev-parse", "--short", "HEAD"]),
       version("node"),
       version("npm"),
       user === "root" ? "root" : "an ordinary user",
@@ -103,18 +110,47 @@ async function verify({ node, user, mode }, base, newerBin, index) {
 
 function report(rows) {
   const line = (cells) => `| ${cells.join(" | ")} |`;
-  const head = ["Node.js", "npm", "user", "folder", "npm ci", "npm test", "tests", "result"];
+  const head = [
+    "commit",
+    "Node.js",
+    "npm",
+    "user",
+    "folder",
+    "npm ci",
+    "npm test",
+    "tests",
+    "result",
+  ];
   const release = existsSync("/etc/os-release") ? readFileSync("/etc/os-release", "utf8") : "";
   const system = /^PRETTY_NAME="(.*)"$/m.exec(release)?.[1] ?? `${os.type()} ${os.release()}`;
-  const commit = run("git", ["rev-parse", "--short", "HEAD"]);
   return `# Verification
 
-Fresh clones of commit ${commit}, each with \`npm ci\` and \`npm test\`, on
+Fresh clones, each with \`npm ci\` and \`npm test\`, on
 ${new Date().toISOString().slice(0, 10)}; ${system}, ${os.arch()}, ${os.availableParallelism()} cores.
 Written by \`npm run test:matrix\`.
 
-${[line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n")}
+${[line(head), line(head.map(() => "---")), ...withOthers(rows, line)].join("\n")}
 `;
+}
+
+/** The rows of this run, and those of earlier ones for another Node.js or user. */
+function withOthers(rows, line) {
+  const nameOf = (text) =>
+    text
+      .split(" | ")
+      .slice(1, 5)
+      .join(" ")
+      .replace(/ [\d.]+ /, " ");
+  const old = existsSync(file)
+    ? readFileSync(file, "utf8")
+        .split("\n")
+        .filter((text) => /^\| [0-9a-f]{7,} /.test(text))
+    : [];
+  const now = rows.map(line);
+  const names = new Set(now.map(nameOf));
+  return [...old.filter((text) => !names.has(nameOf(text))), ...now].sort((a, b) =>
+    nameOf(a).localeCompare(nameOf(b)),
+  );
 }
 
 const base = mkdtempSync(path.join(os.tmpdir(), "jobs-matrix-"));
@@ -129,7 +165,7 @@ try {
     results.push(result);
   }
   mkdirSync(path.join(root, "docs"), { recursive: true });
-  writeFileSync(path.join(root, "docs", "verification.md"), report(results.map(({ row }) => row)));
+  writeFileSync(file, report(results.map(({ row }) => row)));
   process.exitCode = results.every(({ ok }) => ok) ? 0 : 1;
 } finally {
   rmSync(base, { recursive: true, force: true, maxRetries: 5 });
