@@ -110,6 +110,54 @@ describe("quarantine", () => {
     expect((await bench.states()).queued).toBeGreaterThan(0);
   }, 60_000);
 
+  it("one process makes itself empty, the others go on", async () => {
+    const gates = Array.from({ length: 6 }, () => new Gate());
+    const long = defineJob<{ gate: number }>("long");
+    const handlers = [
+      handler(long, async ({ gate }) => await gates[gate]!.opened),
+      handler(work, () => "done"),
+      handler(suspect, () => "alive"),
+    ];
+    const queues = { default: { concurrency: 2, prefetch: 0 } };
+    const apps = [];
+    for (let n = 0; n < 3; n++) apps.push(await bench.worker(handlers, { poll: "100ms", queues }));
+    const jobs = apps[0]!.get(JobQueue);
+    const made = await jobs.enqueueMany(
+      long,
+      [0, 1, 2, 3, 4, 5].map((gate) => ({ gate })),
+    );
+    await until(async () => (await bench.states()).running === 6, { what: "all are full" });
+    const id = await addSuspect(jobs);
+    const secluded = async () =>
+      (await bench.sql("select from jobs.chore where name = 'seclusion' and due_at > now()"))
+        .length > 0;
+    await until(secluded, { timeout: 15_000, what: "one of them begins to make itself empty" });
+    // Until the patience of the others is over too.
+    const since = performance.now();
+    await until(() => performance.now() - since > 10_500, { timeout: 12_000 });
+
+    // One job of each ends: each has room for another, and one of them takes none.
+    const held = await bench.sql<{ worker: number; number: string }>(
+      "select worker, id as number from jobs.job where lease_until > now()",
+    );
+    const one = new Map(held.map(({ worker, number }) => [worker, number]));
+    expect(one.size).toBe(3);
+    for (const number of one.values())
+      gates[made.findIndex((job) => job.id.endsWith(`-${number}`))]!.open();
+    const others = await jobs.enqueueMany(work, payloads(4));
+    for (const other of others)
+      await until(async () => (await bench.state(other.id)) === "succeeded", {
+        what: "the others go on",
+      });
+    expect(await bench.state(id)).toBe("queued");
+
+    for (const gate of gates) gate.open();
+    await until(async () => (await bench.state(id)) === "succeeded", {
+      timeout: 20_000,
+      what: "the suspect to run",
+    });
+  }, 90_000);
+
   it("a worker that drains begins with no further suspect", async () => {
     const other = defineJob("other-suspect", { queue: "other" });
     const gate = new Gate();

@@ -5,7 +5,8 @@ import type { QueueWorker } from "./queue-worker.js";
 import type { Slots } from "./slots.js";
 
 // A job whose process died twice is a suspect: it runs alone, in a process that holds nothing else, so that it
-// takes nobody with it. When no process happens to be empty, one of them makes itself so.
+// takes nobody with it. When no process happens to be empty, one of them makes itself so, and only one: while its
+// jobs go on it takes no others, and a whole fleet that waits for its long ones would stand still.
 
 const PATIENCE_MS = 5_000;
 
@@ -16,6 +17,8 @@ export interface QuarantinePorts {
   queues: ReadonlyMap<number, QueueWorker>;
   /** Not once the worker drains. */
   working(): boolean;
+  /** Asks for the right to make this process empty; `mine`: keeps it. */
+  mayEmpty(mine: boolean): Promise<boolean>;
   look(): void;
   /** The suspects are over: all queues go on. */
   released(): void;
@@ -23,6 +26,7 @@ export interface QuarantinePorts {
 
 export class Quarantine {
   #state: "open" | "emptying" | "alone" = "open";
+  #asking = false;
   #patienceEnds: number | undefined;
   #whenEmpty: (() => void) | undefined;
 
@@ -47,9 +51,26 @@ export class Quarantine {
     this.#patienceEnds ??= monotonic() + PATIENCE_MS * (1 + Math.random());
     const { slots, claimer } = this.ports;
     if (slots.held === 0 && !claimer.busy) void this.#runAlone(queues);
-    else if (this.#state === "open" && monotonic() >= this.#patienceEnds) {
+    else if (this.#state === "emptying" || monotonic() >= this.#patienceEnds) void this.#empty();
+  }
+
+  async #empty(): Promise<void> {
+    if (this.#asking) return;
+    this.#asking = true;
+    const { slots, queues, outage } = this.ports;
+    const mine = this.#state === "emptying";
+    try {
+      const granted = await this.ports.mayEmpty(mine);
+      if (mine || this.#state !== "open") return;
+      // Another one does it: perhaps it is over before this one asks again.
+      this.#patienceEnds = undefined;
+      if (!granted) return;
       this.#state = "emptying";
-      for (const queue of this.ports.queues.values()) slots.handBackWaiting(queue);
+      for (const queue of queues.values()) slots.handBackWaiting(queue);
+    } catch (error) {
+      outage.complain("a suspect waits for an empty worker", error);
+    } finally {
+      this.#asking = false;
     }
   }
 

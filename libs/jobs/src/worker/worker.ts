@@ -8,6 +8,7 @@ import { ensureOwnLane, ensureQueue } from "../store/queues/lanes.js";
 import { type QueueSettings, applyQueueSettings } from "../store/queues/settings.js";
 import { wakeChannel } from "../store/queues/wake.js";
 import type { Store } from "../store/store.js";
+import { SECLUSION, takeTurn } from "../store/upkeep/chores.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Claim } from "../store/transitions/claim.js";
 import type { Writes } from "../store/transitions/noted.js";
@@ -164,6 +165,8 @@ export class Worker {
       outage: this.#outage,
       queues: this.#queues,
       working: () => this.state === "working",
+      mayEmpty: async (mine) =>
+        !store.has(2) || (await takeTurn(store.session, SECLUSION, { mine })),
       look: () => void this.#lookout.look(),
       released: () => this.#queues.forEach((queue) => this.#found(queue)),
     });

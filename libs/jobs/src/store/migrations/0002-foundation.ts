@@ -2,6 +2,7 @@ import { deadLetters } from "./0002/dead-letters.js";
 import { history, jobEvent } from "./0002/history.js";
 import { keys } from "./0002/keys.js";
 import { retention } from "./0002/retention.js";
+import { seclusion } from "./0002/seclusion.js";
 import { sql } from "./0002/sql.js";
 import type { Migration } from "./migration.js";
 import { progress } from "./0002/progress.js";
@@ -9,7 +10,16 @@ import { progress } from "./0002/progress.js";
 type Part = (jobs: string) => string;
 
 /** Keys, SQL functions, history, retention, progress: a file each, so that each can be read alone. */
-const PARTS: readonly Part[] = [history, retention, jobEvent, deadLetters, keys, sql, progress];
+const PARTS: readonly Part[] = [
+  history,
+  retention,
+  jobEvent,
+  deadLetters,
+  keys,
+  sql,
+  progress,
+  seclusion,
+];
 
 /** Adds to the spine, changes nothing of it: the release before goes on working on this schema. */
 export const foundation: Migration = {

@@ -3,7 +3,7 @@ import { type Runner, Statement } from "../../pg/statement.js";
 const takeChore = new Statement(
   "take_chore",
   (jobs) => `
-update ${jobs}.chore set due_at = now() + every where name = $1::text and due_at <= now() returning name`,
+update ${jobs}.chore set due_at = now() + every where name = $1::text and (due_at <= now() or $2::boolean) returning name`,
 );
 
 const rollUpStats = new Statement(
@@ -25,9 +25,16 @@ const putOffChore = new Statement(
 update ${jobs}.chore set due_at = least(due_at, now() + interval '1 minute') where name = $1::text`,
 );
 
-/** Whoever moves the chore's due time runs it. */
-export async function takeTurn(runner: Runner, name: string): Promise<boolean> {
-  return (await runner.run(takeChore, [name])).length > 0;
+/** The right to take no jobs for as long as it takes to run a suspect alone: of all processes one has it. */
+export const SECLUSION = "seclusion";
+
+/** Whoever moves the chore's due time runs it; `mine`: whoever has it keeps it. */
+export async function takeTurn(
+  runner: Runner,
+  name: string,
+  { mine = false } = {},
+): Promise<boolean> {
+  return (await runner.run(takeChore, [name, mine])).length > 0;
 }
 
 /** It has failed: somebody tries again in a minute. */
