@@ -214,4 +214,29 @@ describe("a key in a stranger's open transaction", () => {
       expect(answers[0].map(({ id }) => id)).toEqual(answers[1].map(({ id }) => id).toReversed());
     }
   });
+
+  it("a list that was the victim of a deadlock with a stranger's transaction is sent again", async () => {
+    const client = await bench.client();
+    const [one, two] = ["one", "two"].map((queue) => ({ payload: {}, queue, key: "same" }));
+    await jobs.enqueueMany(
+      "work",
+      [one!, two!].map((item) => ({ ...item, key: "before" })),
+    );
+    await client.query("begin; set local deadlock_timeout = '10s'");
+    const theirs = await jobs.in(client).enqueue("work", {}, { queue: "two", key: "same" });
+    const list = jobs.enqueueMany("work", [one!, two!]);
+    const waits = async () =>
+      (
+        await bench.sql(
+          "select from pg_stat_activity where wait_event_type = 'Lock' and application_name = 'pg-jobs front'",
+        )
+      ).length > 0;
+    await until(waits, { what: "the list waits for the key of queue two" });
+    // Now each waits for the other.
+    const crossed = jobs.in(client).enqueue("work", {}, { queue: "one", key: "same" });
+    const mine = await crossed;
+    await client.query("commit");
+    client.release();
+    expect((await list).map(({ id }) => id)).toEqual([mine.id, theirs.id]);
+  });
 });

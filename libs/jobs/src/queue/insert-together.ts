@@ -1,3 +1,4 @@
+import { isTransient } from "../pg/sqlstate.js";
 import type { Store } from "../store/store.js";
 import { type Holder, byKey } from "../store/transitions/enqueue.js";
 import { type Addressed, byQueue } from "./call.js";
@@ -6,8 +7,15 @@ import { insertAll } from "./insert.js";
 
 const ROWS_PER_STATEMENT = 2_000;
 
+/** So often a deadlock with somebody's transaction, which undid all, is answered by sending all again. */
+const RETRIES = 3;
+
 /** Many jobs, or jobs of several queues, all or none; answers in order who holds their keys. */
-export async function insertTogether(store: Store, all: readonly Addressed[]): Promise<Holder[]> {
+export async function insertTogether(
+  store: Store,
+  all: readonly Addressed[],
+  retries = RETRIES,
+): Promise<Holder[]> {
   const places = inParts(all);
   const parts = places.map((part) => ({
     queueId: all[part[0]!]!.queueId,
@@ -22,6 +30,7 @@ export async function insertTogether(store: Store, all: readonly Addressed[]): P
     );
     return found;
   } catch (error) {
+    if (isTransient(error) && retries > 0) return await insertTogether(store, all, retries - 1);
     throw callerError(error, store.schema, "enqueue", all);
   }
 }
