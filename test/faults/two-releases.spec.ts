@@ -140,7 +140,7 @@ describe("two releases at once", () => {
     await holds(all);
 
     const simple = SCRIPTS.slice(0, 1);
-    const replaced = [load([before, now, next], "replaced", simple), before.end()] as const;
+    const replaced = [load([now, next], "replaced", simple), before.end()] as const;
     for (const [id, script] of await replaced[0]) all.set(id, script);
     expect(await replaced[1]).toBe(0);
     await holds(all);

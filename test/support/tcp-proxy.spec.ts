@@ -8,8 +8,8 @@ describe("TcpProxy", () => {
   let client: pg.Client;
   let failures: Error[];
 
-  const newClient = () =>
-    new pg.Client({ connectionString: proxy.url(direct), connectionTimeoutMillis: 300 });
+  const newClient = (patience = 10_000) =>
+    new pg.Client({ connectionString: proxy.url(direct), connectionTimeoutMillis: patience });
 
   beforeEach(async () => {
     proxy = await TcpProxy.start(direct);
@@ -36,7 +36,7 @@ describe("TcpProxy", () => {
       answered = true;
       return result;
     });
-    await expect(newClient().connect()).rejects.toThrow(/timeout/);
+    await expect(newClient(300).connect()).rejects.toThrow(/timeout/);
     expect(answered).toBe(false);
     proxy.setMode("pass");
     await expect(answer).resolves.toMatchObject({ rows: [{ one: 1 }] });
