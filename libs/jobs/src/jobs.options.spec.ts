@@ -97,7 +97,7 @@ describe("parseJobsOptions", () => {
     expect(() => parseJobsOptions(options as never)).toThrow(OptionsError);
   });
 
-  it.each(["a".repeat(64), "1a", "a-b", "a b", "", "a;drop", "_ok$"])(
+  it.each(["a".repeat(64), "1a", "a-b", "a b", "", "a;drop", "_ok$", "pg_jobs"])(
     "refuses schema %p",
     (schema) => {
       expect(problems(() => parseJobsOptions({ connection, schema }))).toHaveLength(1);
