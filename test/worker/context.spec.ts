@@ -73,10 +73,10 @@ describe("what handlers are given", () => {
           refusals.push(job.signal.reason);
           return "late";
         }),
-        handler(Parent, async ({ keys }, job) => {
+        handler(Parent, async ({ keys }, { enqueue }) => {
           const answers = [];
           for (const [n, key] of keys.entries())
-            answers.push(await job.enqueue(Child, { n }, { delay: "1h", key: key ?? undefined }));
+            answers.push(await enqueue(Child, { n }, { delay: "1h", key: key ?? undefined }));
           return answers;
         }),
       ],

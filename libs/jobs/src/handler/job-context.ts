@@ -52,6 +52,7 @@ export interface JobContext {
    * @throws LeaseLostError when the attempt is not the current one any more: nothing was created.
    */
   enqueue<D extends Definition | string>(
+    this: void,
     definition: D,
     payload?: D extends string ? unknown : InputOf<D>,
     options?: EnqueueOptions,
@@ -63,12 +64,17 @@ export interface JobContext {
    * @throws LeaseLostError when the attempt is not the current one any more; all is rolled back.
    * @throws TransactionUsedError when it is called again in the same attempt.
    */
-  transaction<T>(fn: (client: pg.ClientBase) => Promise<T>): Promise<T>;
+  transaction<T>(this: void, fn: (client: pg.ClientBase) => Promise<T>): Promise<T>;
   /** The same on a connection of a TypeORM DataSource, which must lead to the database that has the jobs. */
   transaction<M, T>(
+    this: void,
     source: TransactionSource<NoInfer<M>> & { readonly manager: M },
     fn: (manager: M) => Promise<T>,
   ): Promise<T>;
   /** The same with whatever else has `transaction(run)` and gives `run` something with `query(sql, params)`. */
-  transaction<M, T>(source: TransactionSource<M>, fn: (manager: M) => Promise<T>): Promise<T>;
+  transaction<M, T>(
+    this: void,
+    source: TransactionSource<M>,
+    fn: (manager: M) => Promise<T>,
+  ): Promise<T>;
 }

@@ -99,15 +99,18 @@ export class Attempt implements JobContext {
     return this.#logger;
   }
 
-  async enqueue(
-    definition: Definition | string,
-    payload?: unknown,
-    options?: EnqueueOptions,
-  ): Promise<Enqueued> {
-    return await this.ports.enqueue(this, definition, payload, options);
+  // Getters, so that `const { enqueue } = job` works too, and no job pays for it that does not use them.
+  get enqueue(): JobContext["enqueue"] {
+    return async (definition, payload, options) =>
+      await this.ports.enqueue(this, definition, payload, options);
   }
 
-  transaction<T>(...[first, second]: [unknown, ((tx: never) => Promise<unknown>)?]): Promise<T> {
+  get transaction(): JobContext["transaction"] {
+    return <T>(first: unknown, second?: (tx: never) => Promise<unknown>): Promise<T> =>
+      this.#transact<T>(first, second);
+  }
+
+  #transact<T>(first: unknown, second?: (tx: never) => Promise<unknown>): Promise<T> {
     if (this.#transaction) return Promise.reject(new TransactionUsedError(this.id));
     const work = second
       ? this.ports.transaction(this, Object(first) as TransactionSource<never>, second)
