@@ -1,8 +1,10 @@
-import { ConnectionLostError, Session } from "../../libs/jobs/src/pg/session.js";
+import { Outage } from "../../libs/jobs/src/worker/outage.js";
+import { ConnectionLostError, LoopBlockedError, Session } from "../../libs/jobs/src/pg/session.js";
 import { Statement } from "../../libs/jobs/src/pg/statement.js";
 import { Bench } from "../support/harness.js";
 
 const pid = new Statement(null, () => "select pg_backend_pid()");
+const sleep = new Statement(null, () => "select pg_sleep(5)");
 const demote = new Statement(null, () => "set default_transaction_read_only = on");
 const write = new Statement(null, (jobs) => `update ${jobs}.chore set due_at = due_at`);
 
@@ -29,6 +31,36 @@ describe("Session", () => {
       expect(await session.run(pid)).not.toEqual([before]);
     },
   );
+
+  it("says that this process was busy, when it did not listen for so long itself", async () => {
+    const config = { connectionString: bench.url };
+    const options = { config, schema: bench.schema, name: "pg-jobs test", replyTimeout: 200 };
+    const session = new Session(options);
+    await session.run(pid);
+    const answer = session.run(sleep).catch((thrown: unknown) => thrown);
+    await new Promise((resolve) => setImmediate(resolve));
+    const until = performance.now() + 1_000;
+    while (performance.now() < until);
+    const busy = await answer;
+    expect(busy).toMatchObject({ sent: true, cause: expect.any(LoopBlockedError) });
+    // The server's silence, with a loop that turns.
+    const silent = await session.run(sleep).catch((thrown: unknown) => thrown);
+    expect(silent).toMatchObject({ cause: { message: "no answer within 200 ms" } });
+    await session.close(0);
+    const said: [string, string][] = [];
+    for (const error of [busy, silent])
+      new Outage((message, { cause }) => said.push([message, cause])).complain(
+        "the database is away",
+        error,
+      );
+    expect(said).toEqual([
+      [
+        "this process was too busy to hear the database",
+        expect.stringMatching(/event loop of this process was blocked/),
+      ],
+      ["the database is away", "no answer within 200 ms"],
+    ]);
+  });
 
   it("does not let statements wait in line, each for a connection timeout of its own", async () => {
     const { proxy, url } = await bench.line();

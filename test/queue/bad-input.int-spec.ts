@@ -3,6 +3,7 @@ import {
   type EnqueueOptions,
   type JobQueue,
   JobsError,
+  LanesUsedUpError,
   NotJsonError,
   OptionsError,
   PayloadCheckFailedError,
@@ -262,4 +263,22 @@ describe("an option that is wrong", () => {
       }
     },
   );
+});
+
+describe("a queue whose lanes are used up", () => {
+  it("refuses another kind with a typed error, and goes on with those it knows", async () => {
+    await jobs.enqueue("known", {}, { queue: "full" });
+    await bench.sql(`insert into jobs.lane (queue_id, id, kind, priority)
+      select q.id, n, 'kind ' || n, 0 from jobs.queue q, generate_series(1, 9999) n where q.name = 'full'`);
+    for (const call of [
+      () => jobs.enqueue("one too many", {}, { queue: "full" }),
+      () => jobs.enqueueMany("one too many", [{}], { queue: "full" }),
+    ]) {
+      const error = await call().catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(LanesUsedUpError);
+      expect(error).toMatchObject({ code: "LANES_USED_UP" });
+    }
+    await jobs.enqueue("known", {}, { queue: "full" });
+    await bench.sql("truncate jobs.job");
+  });
 });

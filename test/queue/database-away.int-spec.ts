@@ -190,3 +190,44 @@ describe("a database that goes away", () => {
     expect(there.map(({ id }) => id).sort()).toEqual(answers.toSorted());
   });
 });
+
+describe("an app that is closed", () => {
+  it("says so, and not that the call may be repeated", async () => {
+    const closed = await Bench.open();
+    const app = await closed.app([closed.root()]);
+    const queue = app.get(JobQueue);
+    const { id } = await queue.enqueue("work", {});
+    await app.close();
+    const calls = [
+      () => queue.enqueue("work", {}),
+      () => queue.enqueueMany("work", [{}, {}]),
+      () => queue.get(id),
+      () => app.get(JobInspector).counts(),
+    ];
+    for (const call of calls) {
+      const error = await call().catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(DatabaseUnavailableError);
+      expect((error as Error).message).toMatch(/found that the app is closed\..*before app.close/);
+      expect((error as Error).message).not.toContain("Repeat");
+    }
+    await closed.close();
+  });
+});
+
+describe("a database that is closed for maintenance", () => {
+  it("is waited for, and no settings are to be checked", async () => {
+    const name = `closed_${Date.now()}`;
+    await bench.sql(`create database ${name} allow_connections false`);
+    try {
+      const url = new URL(bench.direct);
+      url.pathname = `/${name}`;
+      const queue = await bench.producer({ connection: { url: url.href } });
+      const error = await queue.enqueue("work", {}).catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(DatabaseUnavailableError);
+      expect((error as Error).message).toMatch(/No job was created\. Repeat the call\./);
+      expect((error as Error).message).not.toContain("check");
+    } finally {
+      await bench.sql(`drop database ${name}`);
+    }
+  });
+});

@@ -57,6 +57,7 @@ export {
   JobTimeoutError,
   JobsError,
   KeyLockedError,
+  LanesUsedUpError,
   LeaseLostError,
   NotJsonError,
   OptionsError,

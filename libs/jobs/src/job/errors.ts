@@ -20,6 +20,7 @@ export const ERROR_CODES = Object.freeze({
   ENQUEUE_OUTCOME_UNKNOWN: "the connection was lost while committing; the jobs may exist",
   KEY_LOCKED: "another open transaction holds the same key",
   JOB_LOCKED: "another open transaction holds the job",
+  LANES_USED_UP: "the queue has had all kinds and priorities that it can tell apart",
   LEASE_LOST: "the attempt is no longer the current one of its job",
   TRANSACTION_USED: "the attempt has had its transaction",
   TIMEOUT: "the attempt ran longer than its timeout",
@@ -305,6 +306,23 @@ export class JobLockedError extends JobsError {
       "JOB_LOCKED",
       `Expected job ${id} to be free to change, found another open transaction holding it. ` +
         `Nothing was changed; end that transaction sooner, or repeat the call.`,
+      options,
+    );
+  }
+}
+
+/** The queue has had as many different kinds and priorities as it can tell apart; no job was created. */
+export class LanesUsedUpError extends JobsError {
+  static {
+    named(this, "LanesUsedUpError");
+  }
+
+  constructor(options?: ErrorOptions) {
+    super(
+      "LANES_USED_UP",
+      "Expected at most 10000 different pairs of kind and priority in one queue, found all of them used. No job " +
+        "was created. Do not put data into the names of kinds: that is what payloads and keys are for; or use " +
+        "another queue.",
       options,
     );
   }

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import pg from "pg";
 import { Borrowed } from "./borrowed.js";
-import { isServerUnready, sqlState } from "./sqlstate.js";
+import { isClosedForNow, isServerUnready, sqlState } from "./sqlstate.js";
 
 // Finds out at connect what it is connected to. A server process of our own keeps what is set and prepared on
 // it; a transaction pooler gives each transaction whichever process is free, so that nothing is kept.
@@ -101,7 +101,7 @@ function make(config: pg.ClientConfig): pg.Client {
 const isRefusal = (error: unknown): boolean =>
   sqlState(error) === undefined
     ? error instanceof Error && /^SASL:|does not support SSL connections$/.test(error.message)
-    : !isServerUnready(error);
+    : !isServerUnready(error) && !isClosedForNow(error);
 
 /** PgBouncer takes no settings at connect, or, since 1.20, only those that it tracks. */
 const refusesOptions = (error: unknown): boolean =>

@@ -24,6 +24,25 @@ export class ConnectionLostError extends Error {
   }
 }
 
+/** There was no answer in time, but this process did not listen either. */
+export class LoopBlockedError extends Error {
+  override readonly name = "LoopBlockedError";
+  constructor(replyTimeout: number, blockedMs: number) {
+    super(
+      `no answer was read within ${replyTimeout} ms: the event loop of this process was blocked for ` +
+        `${Math.round(blockedMs)} ms or longer`,
+    );
+  }
+}
+
+/** The session was closed for good: the app is closing, or closed. */
+export class SessionClosedError extends Error {
+  override readonly name = "SessionClosedError";
+  constructor() {
+    super("the session is closed");
+  }
+}
+
 export interface SessionOptions {
   /** Where to connect: host, user, TLS … of the `pg` client. */
   config: pg.ClientConfig;
@@ -46,6 +65,9 @@ const rawText = {
 
 /** A failure that took so long is everybody's who waited meanwhile; after a quick one each tries for himself. */
 const SLOW_CONNECT = 1_000;
+
+/** A timer that is so late says that nothing else was done in time either. */
+const BLOCKED_MS = 500;
 
 const begin = new Statement(null, () => "begin");
 const commit = new Statement(null, () => "commit");
@@ -158,7 +180,7 @@ export class Session implements Runner {
   }
 
   async #connect(asked: number): Promise<pg.Client> {
-    if (this.#closed) throw new ConnectionLostError(false, new Error("the session is closed"));
+    if (this.#closed) throw new ConnectionLostError(false, new SessionClosedError());
     if (this.#client) return this.#client;
     // It has waited for an attempt that failed late: with one each, the last in line would wait for minutes.
     if (this.#failed && this.#failed.at >= asked)
@@ -189,7 +211,7 @@ export class Session implements Runner {
       .finally(() => (this.#opening = undefined));
     if (this.#closed) {
       await client.end().catch(() => undefined);
-      throw new ConnectionLostError(false, new Error("the session is closed"));
+      throw new ConnectionLostError(false, new SessionClosedError());
     }
     this.#client = client;
     this.#borrowed = borrowed;
@@ -211,7 +233,11 @@ export class Session implements Runner {
     const sentAt = performance.now();
     let overdue: Error | undefined;
     const timer = setTimeout(() => {
-      overdue = new Error(`no answer within ${this.#replyTimeout} ms`);
+      const late = performance.now() - sentAt - this.#replyTimeout;
+      overdue =
+        late > BLOCKED_MS
+          ? new LoopBlockedError(this.#replyTimeout, late)
+          : new Error(`no answer within ${this.#replyTimeout} ms`);
       this.#lost(client, overdue);
     }, this.#replyTimeout);
     try {

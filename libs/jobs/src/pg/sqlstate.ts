@@ -57,6 +57,9 @@ export function isDataError(error: unknown): boolean {
   );
 }
 
+/** At connect: the database takes no connections for now (`allow_connections false`, being copied or dropped). */
+export const isClosedForNow = (error: unknown): boolean => sqlState(error) === "55000";
+
 /** The server answers but does not take writes: starting up, shutting down, a standby. */
 export function isServerUnready(error: unknown): boolean {
   const state = sqlState(error);

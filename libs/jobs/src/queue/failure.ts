@@ -4,11 +4,14 @@ import {
   EnqueueOutcomeUnknownError,
   JobsError,
   KeyLockedError,
+  LanesUsedUpError,
   SchemaNotReadyError,
 } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
 import { ConnectionRefusedError } from "../pg/connect.js";
+import { SessionClosedError } from "../pg/session.js";
 import { isLockTimeout, isNotAllowed, isServerUnready } from "../pg/sqlstate.js";
+import { NoLaneLeftError } from "../store/queues/lanes.js";
 import { SchemaOutdatedError, isOutcomeUnknown, isUnavailable } from "../store/store.js";
 import { StaysUnknownError } from "./insert.js";
 
@@ -39,10 +42,15 @@ export function callerError(
       cause: error,
     });
   }
+  if (isUnavailable(error) && (error as Error).cause instanceof SessionClosedError) {
+    const consequence = `${outcomeOf(doing, false)}Call it before app.close().`;
+    return new DatabaseUnavailableError("that the app is closed", consequence, { cause: error });
+  }
   if (isOutcomeUnknown(error) || isUnavailable(error) || isServerUnready(error)) {
     const consequence = `${outcomeOf(doing, isOutcomeUnknown(error))}Repeat the call.`;
     return new DatabaseUnavailableError(foundInstead(error), consequence, { cause: error });
   }
+  if (error instanceof NoLaneLeftError) return new LanesUsedUpError({ cause: error });
   if (isNotAllowed(error)) {
     const consequence = `${outcomeOf(doing, false)}Grant it, then repeat the call.`;
     return new DatabaseRefusedError(schema, (error as Error).message, consequence, {

@@ -1,3 +1,4 @@
+import { ConnectionLostError, LoopBlockedError } from "../pg/session.js";
 import { isMissingSchema, isNotAllowed } from "../pg/sqlstate.js";
 import { SchemaOutdatedError } from "../store/store.js";
 import { monotonic } from "./held.js";
@@ -32,7 +33,12 @@ export class Outage {
     if (now - last < COMPLAIN_EVERY_MS) return;
     if (schema === undefined) this.#complainedAt = now;
     else this.#complainedOfSchemaAt = now;
-    this.log(schema ?? message, { cause: causeOf(error) });
+    this.log(
+      schema ?? (wasBusy(error) ? "this process was too busy to hear the database" : message),
+      {
+        cause: causeOf(error),
+      },
+    );
   }
 
   /** The database has answered. */
@@ -49,6 +55,9 @@ function schemaProblem(error: unknown): string | undefined {
     return "the role of the connection lacks a right: grant it, docs/roles.md lists what a worker needs";
   return undefined;
 }
+
+const wasBusy = (error: unknown): boolean =>
+  error instanceof ConnectionLostError && error.cause instanceof LoopBlockedError;
 
 function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);

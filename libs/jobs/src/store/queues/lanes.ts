@@ -1,4 +1,5 @@
 import type { Session } from "../../pg/session.js";
+import { isCheckViolation } from "../../pg/sqlstate.js";
 import { type Row, Statement } from "../../pg/statement.js";
 
 /** Where a job of one kind and priority waits. */
@@ -12,6 +13,11 @@ export interface Lane {
 /** Lanes that are set aside keep their number: parked and quarantined jobs stand that much further on. */
 export const PARKED = 10_000;
 export const QUARANTINED = 20_000;
+/** A queue has had its last kind and priority. */
+export class NoLaneLeftError extends Error {
+  override readonly name = "NoLaneLeftError";
+}
+
 export const laneOf = (lane: number): number => lane % PARKED;
 export const isQuarantined = (lane: number): boolean => lane >= QUARANTINED;
 
@@ -76,7 +82,9 @@ export async function ensureLane(
     await run(lockQueue, [queueId]);
     const [again] = await run(findLane, [queueId, kind, priority]);
     if (again) return { lane: Number(again[0]), made: false };
-    const [made] = await run(makeLane, [queueId, kind, priority]);
+    const [made] = await run(makeLane, [queueId, kind, priority]).catch((error: unknown) => {
+      throw isCheckViolation(error) ? new NoLaneLeftError() : error;
+    });
     return { lane: Number(made![0]), made: true };
   });
 }
