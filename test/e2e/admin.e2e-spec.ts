@@ -1,4 +1,5 @@
 import { Injectable, Module } from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
 import { JobHandler, JobQueue, bury } from "nestjs-pg-jobs";
 import { JobsAdminModule } from "nestjs-pg-jobs-admin";
 import { Bench } from "../support/harness.js";
@@ -105,12 +106,22 @@ describe("the token", () => {
     expect(JSON.stringify(body)).not.toMatch(/backlog|queue/);
   });
 
+  it("says that JobsModule.forRoot is missing beside it", async () => {
+    const guard = { canActivate: () => true };
+    @Module({ imports: [JobsAdminModule.forRoot({ guard })] })
+    class Alone {}
+    const booting = NestFactory.create(Alone, { logger: false, abortOnError: false });
+    await expect(booting).rejects.toThrow(
+      /JobsModule.forRoot: expected in the same app, found none/,
+    );
+  });
+
   it("is asked for, or the module does not start", () => {
     expect(() => JobsAdminModule.forRoot({} as never)).toThrow(/guard: expected a guard/);
     expect(() => JobsAdminModule.forRoot(undefined as never)).toThrow(/closed by default/);
     expect(() => JobsAdminModule.forRoot({ guard: Module as never })).toThrow(/expected a guard/);
     expect(() => JobsAdminModule.forRoot({ gaurd: { canActivate: () => true } } as never)).toThrow(
-      /unknown option "gaurd".*\n.*expected a guard/,
+      /gaurd: unknown option, did you mean guard\?\n.*expected a guard/,
     );
   });
 });

@@ -5,10 +5,11 @@ import {
   Module,
   type ModuleMetadata,
   type NestModule,
+  Optional,
   type Type,
 } from "@nestjs/common";
 import { HttpAdapterHost, RouterModule } from "@nestjs/core";
-import { JobQueue, OptionsError } from "nestjs-pg-jobs";
+import { JobQueue, OptionsCheck, OptionsError } from "nestjs-pg-jobs";
 import { ADMIN_GUARD, AdminGuard } from "./admin.guard.js";
 import { JobsController } from "./jobs/jobs.controller.js";
 import { keepBodyTroubles, readRequeueBodies } from "./requeue-body.js";
@@ -35,8 +36,12 @@ export class JobsAdminModule implements NestModule {
   constructor(
     private readonly host: HttpAdapterHost,
     @Inject(ADMIN_PATH) private readonly path: string,
-    jobs: JobQueue,
+    @Optional() @Inject(JobQueue) jobs: JobQueue | undefined,
   ) {
+    if (!jobs)
+      throw new OptionsError("set-up of JobsAdminModule", [
+        "JobsModule.forRoot: expected in the same app, found none; import JobsModule.forRoot({ connection: { url } }) beside it",
+      ]);
     // Here and not later: the app registers its parsers once everything is made.
     readRequeueBodies(host, path, jobs.payloadLimit);
   }
@@ -66,16 +71,16 @@ export class JobsAdminModule implements NestModule {
 
 function checked(options: JobsAdminOptions): JobsAdminOptions {
   const given: Partial<JobsAdminOptions> = options ?? {};
-  const problems = Object.keys(given)
-    .filter((key) => !OPTIONS.includes(key))
-    .map((key) => `unknown option "${key}"; expected ${OPTIONS.join(", ")}`);
-  const { guard } = given;
-  const guards = typeof guard === "function" ? (guard.prototype as Partial<CanActivate>) : guard;
-  if (typeof guards?.canActivate !== "function") {
-    problems.push(
+  const check = new OptionsCheck("options of JobsAdminModule.forRoot");
+  const guard = check.object("", given, OPTIONS) ? given.guard : undefined;
+  const guards =
+    typeof guard === "function"
+      ? (guard.prototype as Partial<CanActivate>)
+      : (guard as CanActivate);
+  if (typeof guards?.canActivate !== "function")
+    check.add(
       "guard: expected a guard (a class or an instance with canActivate), found none: the admin API is closed by default",
     );
-  }
-  if (problems.length > 0) throw new OptionsError("options of JobsAdminModule.forRoot", problems);
+  check.done();
   return options;
 }

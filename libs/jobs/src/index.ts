@@ -1,3 +1,5 @@
+/** @internal For the packages beside this one. */
+export { OptionsCheck } from "./job/options-check.js";
 export { JobsModule } from "./jobs.module.js";
 export {
   type HandlerOptions,
