@@ -1,7 +1,15 @@
 // npm run build; with --if-changed only when a source has changed since the last build.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 
@@ -11,6 +19,15 @@ const nest = createRequire(import.meta.url).resolve("@nestjs/cli/bin/nest.js");
 const config = JSON.parse(readFileSync(path.join(root, "nest-cli.json"), "utf8"));
 const exists = ([, { sourceRoot }]) => existsSync(path.join(root, sourceRoot));
 const projects = Object.fromEntries(Object.entries(config.projects).filter(exists));
+
+/** npm packs what lies beside package.json; in git they are once, at the root. */
+const TEXTS = ["README.md", "LICENSE"];
+const PACKAGES = ["libs/jobs", "libs/jobs-admin"];
+
+function copyTexts() {
+  for (const folder of PACKAGES)
+    for (const text of TEXTS) copyFileSync(path.join(root, text), path.join(root, folder, text));
+}
 
 function output(name) {
   const { type, root: folder, entryFile } = projects[name];
@@ -33,6 +50,7 @@ function sources() {
     for (const entry of entries) {
       const file = path.relative(root, path.join(entry.parentPath ?? entry.path, entry.name));
       const parts = file.split(path.sep);
+      if (TEXTS.includes(entry.name)) continue;
       if (entry.isFile() && !parts.includes("dist") && !parts.includes("node_modules")) add(file);
     }
   }
@@ -66,6 +84,7 @@ async function build() {
   await Promise.all(names("application").map(run));
 }
 
+copyTexts();
 const before = sources();
 const upToDate =
   Object.keys(projects).every((name) => existsSync(output(name))) &&
