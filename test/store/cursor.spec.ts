@@ -156,4 +156,17 @@ describe("Cursor", () => {
     expect(claim(cursor, 11_999, { full: true })).toMatchObject({ at: at(10) });
     expect(claim(cursor, 12_000)).toMatchObject(START);
   });
+
+  it("begins a minute back when it cannot walk from the beginning and stands nowhere yet", () => {
+    const cursor = new Cursor();
+    expect(cursor.requests(lanes, 0)[0]).toMatchObject(START);
+    cursor.gaveUp(2_000, 2_000);
+    const from = cursor.requests(lanes, 2_001)[0]!.at;
+    expect(from).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\+00$/);
+    expect(Date.now() - Date.parse(from)).toBeGreaterThan(59_000);
+    expect(Date.now() - Date.parse(from)).toBeLessThan(62_000);
+    expect(cursor.position(lanes[0]!.lane).at).toBe(from);
+    // Later it tries again, from the beginning.
+    expect(cursor.requests(lanes, 7_001)[0]).toMatchObject(START);
+  });
 });

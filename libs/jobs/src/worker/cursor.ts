@@ -10,6 +10,8 @@ interface Position {
 }
 
 const START: Position = { at: "-infinity", id: "0" };
+/** Where a process begins that cannot begin at the beginning. */
+const LATELY_MS = 60_000;
 const LOOK_BACK_MS = 1_000;
 const RESCAN_MS = 500;
 const RESCAN_AT_LATEST_MS = 5_000;
@@ -80,7 +82,11 @@ export class Cursor {
    * not be: a snapshot held for long can put more dead rows before the cursor than a statement may walk.
    */
   gaveUp(costMs: number, now: number): void {
-    for (const lane of this.#rescanning) this.#rescannedAt.set(lane, now);
+    for (const lane of this.#rescanning) {
+      this.#rescannedAt.set(lane, now);
+      // A process that has just begun knows no place: without one it would be back at the beginning each time.
+      if (!this.#positions.has(lane)) this.#positions.set(lane, { at: lately(), id: "0" });
+    }
     if (this.#rescanning.size > 0) this.#rescanCost = costMs;
     else this.#backMs /= 2;
     this.#lookBackMs = Math.min(this.#lookBackMs, this.#backMs);
@@ -96,6 +102,10 @@ export class Cursor {
     return { at: this.#positions.get(lane)?.at ?? START.at, backMs: LOOK_BACK_MS };
   }
 }
+
+/** In PostgreSQL's words; by our own clock, which is near enough for a hint. */
+const lately = (): string =>
+  new Date(Date.now() - LATELY_MS).toISOString().replace("T", " ").replace("Z", "+00");
 
 const isBehind = (known: Position, at: string, id: string): boolean =>
   known.at < at ||
