@@ -228,7 +228,7 @@ describe("a key in a stranger's open transaction", () => {
     const waits = async () =>
       (
         await bench.sql(
-          "select from pg_stat_activity where wait_event_type = 'Lock' and application_name = 'pg-jobs front'",
+          "select from pg_stat_activity where wait_event_type = 'Lock' and application_name like 'pg-jobs front%'",
         )
       ).length > 0;
     await until(waits, { what: "the list waits for the key of queue two" });

@@ -233,7 +233,7 @@ describe("finished jobs", () => {
         `grant select, insert, update, delete on all tables in schema ${bench.schema} to ${role}`,
       );
       await bench.sql(`grant execute on all functions in schema ${bench.schema} to ${role}`);
-      const url = new URL(bench.url);
+      const url = new URL(bench.direct); // a pooler knows no role of ours
       url.username = role;
       url.password = "w";
       const theirs = new Database({ connectionString: url.href }, bench.schema, 1);

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import type pg from "pg";
 import type { TransactionSource } from "../handler/job-context.js";
 import { LeaseLostError, OptionsError } from "../job/errors.js";
@@ -149,15 +150,16 @@ export class Transactions {
   ): Promise<void> {
     const { clients, front } = this.ports;
     const { signal } = attempt;
-    const client = await this.#begun(signal);
-    const { processID } = client as unknown as { processID: number | null };
+    // By this name its server process is found, behind a pooler too.
+    const name = `pg-jobs transaction ${randomBytes(6).toString("hex")}`;
+    const client = await this.#begun(signal, name);
     let given = false;
     const giveUp = () => {
       if (given) return;
       given = true;
       clients.drop(client);
       // It may be in the middle of a long statement, or of ours.
-      if (processID) endBackend(front, { pid: processID }).catch(() => undefined);
+      endBackend(front, { name, until: "-infinity" }).catch(() => undefined);
     };
     const lent: Lent = lend(client);
     try {
@@ -180,12 +182,13 @@ export class Transactions {
   }
 
   /** A connection that was kept may have died meanwhile: then another one begins. */
-  async #begun(signal: AbortSignal): Promise<pg.Client> {
+  async #begun(signal: AbortSignal, name: string): Promise<pg.Client> {
     const { clients } = this.ports;
     for (let round = 1; ; round++) {
       const client = await this.#taken(signal);
       try {
-        await replied(client.query(BEGIN), () => clients.drop(client));
+        const begin = `${BEGIN}; set local application_name = '${name}'`;
+        await replied(client.query(begin), () => clients.drop(client));
         signal.throwIfAborted();
         return client;
       } catch (error) {

@@ -59,7 +59,8 @@ const dropPartition = new Statement(
  * at once, which needs the parent for a moment. Either waits for locks no longer than 0.1 s, and then rejects.
  */
 export async function dropDay(session: Session, day: PastDay): Promise<void> {
-  if (day.owned && day.attached) {
+  // Through a pooler it would run in a transaction, which it refuses.
+  if (day.owned && day.attached && !session.pooled) {
     const how = day.pending ? "finalize" : "concurrently";
     const detach = new Statement(
       null,
