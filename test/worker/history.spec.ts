@@ -43,11 +43,18 @@ async function live(jobs: JobQueue): Promise<string> {
 }
 const options = { defaults: { backoff: { delay: () => 1 } } };
 
+const mode = async () =>
+  (await bench.sql<{ history: string }>("select history from jobs.queue"))[0]?.history;
+/** A worker tells it in the background: what is enqueued before is written in the mode before. */
+const told = (history: string) =>
+  until(async () => (await mode()) === history, { what: `the mode is ${history}` });
+
 describe("the history of a queue", () => {
   it.each(["full", "exceptions"] as const)("is whole in mode %s", async (history) => {
     bench = await Bench.open();
     const queues = { default: { history } };
     const app = await bench.worker([moody()], { queues }, options);
+    await told(history);
     const id = await live(await bench.producer());
     const story = await app.get(JobInspector).history(id);
     expect(briefly(story)).toEqual(STORY);
@@ -64,6 +71,7 @@ describe("the history of a queue", () => {
     bench = await Bench.open();
     const queues = { default: { history: "full", keep: false } } as const;
     const app = await bench.worker([moody()], { queues }, options);
+    await told("full");
     const id = await live(app.get(JobQueue));
     expect(await bench.state(id)).toBeUndefined();
     expect(briefly(await app.get(JobInspector).history(id))).toEqual(STORY);
@@ -79,22 +87,19 @@ describe("the history of a queue", () => {
       { queues: { default: { history: "none" } } },
       options,
     );
+    await told("none");
     await live(app.get(JobQueue));
     expect(await bench.sql("select from jobs.event")).toEqual([]);
   });
 
   it("has a mode that the worker started last decides, for every process", async () => {
     bench = await Bench.open();
-    const mode = async () =>
-      (await bench.sql<{ history: string }>("select history from jobs.queue"))[0]?.history;
     for (const history of ["full", "none"] as const) {
       await bench.worker([moody()], { queues: { default: { history } } }, options);
-      await until(async () => (await mode()) === history, { what: `the mode is ${history}` });
+      await told(history);
     }
     await bench.worker([moody()], {}, options);
-    await until(async () => (await mode()) === "exceptions", {
-      what: "nothing said is the default",
-    });
+    await told("exceptions");
   });
 });
 
