@@ -34,6 +34,8 @@ beforeAll(async () => {
 afterAll(async () => await bench.close());
 beforeEach(async () => {
   told.length = 0;
+  // One that a failed test left open would hold the truncate for ever.
+  await client.query("rollback");
   await bench.sql("truncate jobs.job, jobs.done, jobs.dead, jobs.dead_archive, jobs.attempt_error");
 });
 
