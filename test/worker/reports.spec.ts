@@ -2,7 +2,7 @@ import { Logger } from "@nestjs/common";
 import { type JobContext, JobInspector, JobQueue } from "nestjs-pg-jobs";
 import { Attempt } from "../../libs/jobs/src/worker/attempt.js";
 import { Reports } from "../../libs/jobs/src/worker/reports.js";
-import { Settler } from "../../libs/jobs/src/worker/settle.js";
+import { Settler } from "../../libs/jobs/src/worker/settler.js";
 import { ClaimingHand, idleHandler } from "../support/claims.js";
 import { firstRelease } from "../support/first-release.js";
 import { Bench } from "../support/harness.js";

@@ -1,6 +1,7 @@
 import { ConnectionLostError } from "../pg/session.js";
 import { isCheckViolation, isDataError } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
+import type { Store } from "../store/store.js";
 import { report } from "../store/transitions/report.js";
 import type { Attempt } from "./attempt.js";
 import { monotonic } from "./held.js";
@@ -11,6 +12,7 @@ import type { Report, Unwritten } from "./report.js";
 const EVERY_MS = 1_000;
 const MAX_BATCH = 200;
 const MAX_CHARACTERS = 4_000_000;
+const ASK_AGAIN_MS = 10_000;
 
 /** An attempt that has said something. */
 type Reporter = Attempt & { report: Report };
@@ -171,4 +173,22 @@ function batches(attempts: readonly Reporter[]): Reporter[][] {
     one.characters += size;
   }
   return all;
+}
+
+/** Whether progress and logs have their tables; a schema that is brought up to date meanwhile is noticed. */
+export function reportsReady(
+  store: Store,
+  warn: (message: string) => void,
+): () => Promise<boolean> {
+  let askedAt = Number.NEGATIVE_INFINITY;
+  let warned = false;
+  return async () => {
+    if (store.has(2)) return true;
+    if (performance.now() - askedAt < ASK_AGAIN_MS) return false;
+    if (await store.offers(2)) return true;
+    askedAt = performance.now();
+    if (!warned) warn('progress and logs of jobs are not written: run "pg-jobs migrate"');
+    warned = true;
+    return false;
+  };
 }

@@ -12,7 +12,8 @@ import { Held, monotonic } from "./held.js";
 import type { Lease } from "./lease.js";
 import { QueueWorker } from "./queue-worker.js";
 import { HandlerSlots } from "./served-lane.js";
-import type { Settlement, Settler } from "./settle.js";
+import type { Settlement } from "./settlement.js";
+import type { Settler } from "./settler.js";
 import { Slots } from "./slots.js";
 
 const definition = defineJob("work");

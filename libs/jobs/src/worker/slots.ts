@@ -1,6 +1,5 @@
 import { JobTimeoutError, LeaseLostError, ShutdownError } from "../job/errors.js";
 import { reportError } from "../job/error-report.js";
-import type { JobEvent, JobEventName } from "../job/event.js";
 import { type Result, decide, isVerdict } from "../job/verdict.js";
 import type { Events } from "../observe/events.js";
 import { isQuarantined } from "../store/queues/lanes.js";
@@ -10,7 +9,9 @@ import { Deadlines } from "./deadlines.js";
 import { monotonic } from "./held.js";
 import type { Lease, LostClaim } from "./lease.js";
 import type { QueueWorker } from "./queue-worker.js";
-import type { SettleListener, Settlement, Settler } from "./settle.js";
+import type { Settlement } from "./settlement.js";
+import type { SettleListener, Settler } from "./settler.js";
+import { Story } from "./story.js";
 import type { TransactionListener } from "./transactions.js";
 
 // What the process holds: claims come in, wait for a slot, run, and go to the settler. It knows nothing of
@@ -68,10 +69,14 @@ export class Slots implements SettleListener, TransactionListener {
   #settler!: Settler;
   #lease!: Lease;
 
+  readonly #story: Story;
+
   constructor(
-    private readonly events: Events,
+    events: Events,
     private readonly hooks: SlotsHooks,
-  ) {}
+  ) {
+    this.#story = new Story(events);
+  }
 
   /** Where settlements and leases go; both exist only once the worker has started. */
   begin(settler: Settler, lease: Lease): void {
@@ -115,7 +120,7 @@ export class Slots implements SettleListener, TransactionListener {
       queue.forgetWaiting(attempt);
       return this.#end(attempt, { verb: "cancel" });
     }
-    if (claim.rescued) this.#tell("rescued", attempt, { reason: `crash ${claim.crashes}` });
+    if (claim.rescued) this.#story.tell("rescued", attempt, { reason: `crash ${claim.crashes}` });
     this.#setAside(queue, attempt);
   }
 
@@ -147,7 +152,7 @@ export class Slots implements SettleListener, TransactionListener {
   settled(attempt: Attempt, settlement: Settlement): void {
     const queue = this.#over(attempt);
     if (!queue) return;
-    this.#tellSettled(attempt, settlement);
+    this.#story.settled(attempt, settlement);
     const delay =
       settlement.verb === "retry" || settlement.verb === "snooze" ? settlement.delayMs : undefined;
     if (delay !== undefined) this.hooks.dueAgain(queue, delay);
@@ -164,7 +169,7 @@ export class Slots implements SettleListener, TransactionListener {
     if (waited) queue?.forgetWaiting(attempt);
     this.#timeouts.remove(attempt, attempt.timeoutMs);
     attempt.abort(new LeaseLostError(attempt.id, attempt.claim.attempt));
-    this.#tell("lost", attempt);
+    this.#story.tell("lost", attempt);
     this.hooks.lost();
     if (queue) this.hooks.moved(queue);
   }
@@ -193,7 +198,7 @@ export class Slots implements SettleListener, TransactionListener {
   /** The lease is of no use any more, the slot is taken until the body ends. */
   committed(attempt: Attempt): void {
     attempt.committed = true;
-    this.#tellSettled(attempt, { verb: "succeed", result: undefined });
+    this.#story.settled(attempt, { verb: "succeed", result: undefined });
   }
 
   notCommitted(attempt: Attempt): void {
@@ -206,7 +211,7 @@ export class Slots implements SettleListener, TransactionListener {
   }
 
   threwLate(attempt: Attempt, error: unknown): void {
-    this.#tell("threw-late", attempt, { error: reportError(error) });
+    this.#story.tell("threw-late", attempt, { error: reportError(error) });
   }
 
   // --- drain
@@ -290,7 +295,7 @@ export class Slots implements SettleListener, TransactionListener {
     this.#bodies.add(attempt);
     this.#lease.held.start(attempt.slot, now + attempt.timeoutMs + RENEW_BEYOND_MS);
     this.#timeouts.add(attempt, attempt.timeoutMs);
-    if (this.events.heard("started")) this.#tell("started", attempt);
+    this.#story.tell("started", attempt);
     void attempt.run().then((result) => this.#ended(queue, attempt, result));
   }
 
@@ -358,34 +363,6 @@ export class Slots implements SettleListener, TransactionListener {
     attempt.overdue = true;
     this.#conclude(attempt, { type: "timed-out", error: new JobTimeoutError(attempt.timeoutMs) });
   }
-
-  // --- events
-
-  #tellSettled(attempt: Attempt, settlement: Settlement): void {
-    const name = EVENT_OF[settlement.verb];
-    if (!this.events.heard(name)) return;
-    this.#tell(name, attempt, {
-      ...(attempt.startedAt > 0 ? { durationMs: Math.round(monotonic() - attempt.startedAt) } : {}),
-      ...("delayMs" in settlement ? { delayMs: settlement.delayMs } : {}),
-      ...("error" in settlement ? { error: reportError(settlement.error) } : {}),
-      ...("reason" in settlement ? { reason: settlement.reason } : {}),
-    });
-  }
-
-  #tell(event: JobEventName, attempt: Attempt, more: Partial<JobEvent> = {}): void {
-    if (!this.events.heard(event)) return;
-    const { id, kind, queue, failures, attempts } = attempt;
-    this.events.emit({
-      event,
-      id,
-      kind,
-      queue,
-      attempt: attempt.attempt,
-      failures,
-      attempts,
-      ...more,
-    });
-  }
 }
 
 /**
@@ -398,13 +375,3 @@ const goesOn = (ours: Claim, claim: Claim): boolean =>
   claim.kind === ours.kind &&
   claim.runAt === ours.runAt &&
   (claim.attempt === ours.attempt || (claim.rescued && claim.attempt === ours.attempt + 1));
-
-const EVENT_OF: Record<Settlement["verb"], JobEventName> = {
-  succeed: "succeeded",
-  skip: "skipped",
-  snooze: "snoozed",
-  retry: "retried",
-  bury: "died",
-  "hand-back": "handed-back",
-  cancel: "cancelled",
-};

@@ -4,38 +4,30 @@ import type { Events } from "../observe/events.js";
 import type { Database } from "../pg/database.js";
 import { Listener } from "../pg/listener.js";
 import type { Session } from "../pg/session.js";
-import { ensureOwnLane, ensureQueue } from "../store/queues/lanes.js";
-import { type QueueSettings, applyQueueSettings } from "../store/queues/settings.js";
+import { ensureOwnLane } from "../store/queues/lanes.js";
 import { wakeChannel } from "../store/queues/wake.js";
 import type { Store } from "../store/store.js";
 import { SECLUSION, takeTurn } from "../store/upkeep/chores.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Claim } from "../store/transitions/claim.js";
-import type { Writes } from "../store/transitions/noted.js";
-import { beat, register, retire } from "../store/workers/workers.js";
 import type { Attempt, AttemptPorts } from "./attempt.js";
 import { Claimer } from "./claimer.js";
 import { Lease } from "./lease.js";
 import { Lookout } from "./lookout.js";
 import { Outage } from "./outage.js";
 import { Quarantine } from "./quarantine.js";
-import { QueueWorker } from "./queue-worker.js";
-import { Reports } from "./reports.js";
+import { Presence } from "./presence.js";
+import type { QueueWorker } from "./queue-worker.js";
+import { Reports, reportsReady } from "./reports.js";
 import { HandlerSlots } from "./served-lane.js";
-import { Settler } from "./settle.js";
+import { ServedQueues, type WorkerQueue } from "./served-queues.js";
+import { Settler } from "./settler.js";
 import { type Leftovers, Slots } from "./slots.js";
 import { type TransactionPorts, Transactions } from "./transactions.js";
+import { until, within } from "./wait.js";
 
 // The process at work, from its first connection to its last settle. The lookout sees what is due, the claimer
 // takes it, the slots run it, the settler writes what became of it; this file puts them together and drains them.
-
-export interface WorkerQueue extends QueueSettings {
-  name: string;
-  concurrency: number;
-  prefetch: number;
-  /** Whether jobs that succeeded or were skipped are kept. */
-  keep: boolean;
-}
 
 export interface WorkerSettings {
   queues: readonly WorkerQueue[];
@@ -57,7 +49,7 @@ export interface WorkerPorts extends Omit<AttemptPorts, "transaction" | "reporte
   /** Other processes shall know that a job of this queue can run. */
   hint(queueId: number, kind: string): void;
   /** Runs a background duty that is due. */
-  chore(name: string): void;
+  chore(name: string): Promise<void>;
   log(level: "log" | "warn" | "error", message: string, params?: object): void;
   /** Runs our statements on somebody's transaction. */
   on: TransactionPorts["on"];
@@ -65,7 +57,6 @@ export interface WorkerPorts extends Omit<AttemptPorts, "transaction" | "reporte
 
 export type WorkerState = "new" | "waiting" | "working" | "draining" | "stopped";
 
-const BEAT_MS = 15_000;
 /** After the grace period: for bodies to heed their signal, until the last settles, for farewells. */
 const HEED_MS = 1_500;
 const LAST_SETTLES_MS = 3_000;
@@ -74,9 +65,7 @@ const FAREWELL_MS = 500;
 export class Worker {
   state: WorkerState = "new";
   readonly #handlers: Map<string, HandlerSlots>;
-  readonly #queues = new Map<number, QueueWorker>();
-  /** What was said of each queue, by its id. */
-  readonly #said = new Map<number, WorkerQueue>();
+  readonly #queues: ServedQueues;
   readonly #outage: Outage;
   readonly #slots: Slots;
   readonly #claims: Session;
@@ -87,9 +76,9 @@ export class Worker {
   readonly #claimer: Claimer;
   readonly #quarantine: Quarantine;
   readonly #lookout: Lookout;
+  readonly #presence: Presence;
   #lease: Lease | undefined;
   #listener: Listener | undefined;
-  #beatTimer: NodeJS.Timeout | undefined;
 
   constructor(
     readonly settings: WorkerSettings,
@@ -99,6 +88,11 @@ export class Worker {
     this.#handlers = new Map(
       ports.handlers.map((handler) => [handler.definition.kind, new HandlerSlots(handler)]),
     );
+    this.#queues = new ServedQueues(settings.queues, {
+      store,
+      handlers: this.#handlers,
+      log: (...call) => ports.log(...call),
+    });
     this.#outage = new Outage(
       (message, params) => this.#begun && ports.log("warn", message, params),
     );
@@ -134,7 +128,7 @@ export class Worker {
       this.#settles,
       this.#slots,
       settings.resultLimit,
-      (queueId) => this.#writes(queueId),
+      (queueId) => this.#queues.writes(queueId),
       this.#reports,
     );
     this.#transactions = new Transactions({
@@ -145,7 +139,7 @@ export class Worker {
       reports: this.#reports,
       on: (tx) => ports.on(tx),
       resultLimit: settings.resultLimit,
-      writes: (queueId) => this.#writes(queueId),
+      writes: (queueId) => this.#queues.writes(queueId),
       claimant: (id) => ({ id, host: hostname(), pid: process.pid }),
     });
     this.#claimer = new Claimer({
@@ -153,9 +147,9 @@ export class Worker {
       slots: this.#slots,
       outage: this.#outage,
       leaseMs: settings.leaseMs,
-      writes: (queue) => this.#writes(queue.settings.id),
+      writes: (queue) => this.#queues.writes(queue.settings.id),
       makePartitions: () => ensurePartitions(store.session),
-      register: () => register(store.session, this.#card()),
+      register: () => this.#presence.register(),
       misplaced: (claims) => this.#misplaced(claims),
       open: () => this.#open,
     });
@@ -163,26 +157,42 @@ export class Worker {
       claimer: this.#claimer,
       slots: this.#slots,
       outage: this.#outage,
-      queues: this.#queues,
+      queues: this.#queues.byId,
       working: () => this.state === "working",
       mayEmpty: async (mine) =>
         !store.has(2) || (await takeTurn(store.session, SECLUSION, { mine })),
       look: () => void this.#lookout.look(),
-      released: () => this.#queues.forEach((queue) => this.#found(queue)),
+      released: () => this.#queues.byId.forEach((queue) => this.#found(queue)),
     });
     this.#lookout = new Lookout({
       session: this.#claims,
       front: store.session,
       outage: this.#outage,
       pollMs: settings.pollMs,
-      queues: this.#queues,
+      queues: this.#queues.byId,
       open: () => this.state === "working",
       mayTakeOver: () => this.#claimer.mayTakeOver,
       clock: (now) => this.#claimer.learnClock(now),
       found: (queue) => this.#found(queue),
       suspects: (queues) => this.#quarantine.consider(queues),
-      chore: (name) => ports.chore(name),
+      chore: (name) =>
+        void ports
+          .chore(name)
+          .catch((error: Error) =>
+            this.#outage.complain(`the duty "${name}" failed: ${error.message}`, error),
+          ),
       gone: () => this.#beginAgain(),
+    });
+    const kinds = [...this.#handlers.keys()];
+    this.#presence = new Presence({
+      store,
+      kinds: Object.fromEntries(settings.queues.map(({ name }) => [name, kinds])),
+      slots: settings.queues.reduce((sum, { concurrency }) => sum + concurrency, 0),
+      keepFinishedMs: settings.keepFinishedMs,
+      id: () => this.#claimer.id,
+      running: () => this.running,
+      lost: () => this.lost,
+      beats: () => void this.#queues.grow().catch(() => undefined),
     });
   }
 
@@ -231,7 +241,7 @@ export class Worker {
 
   /** A hint that a queue has something to do; answers whether this process has a free slot for this kind. */
   wake(queueId: number, kind?: string): boolean {
-    const queue = this.#queues.get(queueId);
+    const queue = this.#queues.byId.get(queueId);
     if (!queue || !this.#open) return false;
     const handler = kind === undefined ? undefined : this.#handlers.get(kind);
     const free =
@@ -264,7 +274,7 @@ export class Worker {
     this.state = "draining";
     this.#lookout.stop();
     const deaf = this.#listener?.close();
-    for (const queue of this.#queues.values()) this.#slots.handBackWaiting(queue);
+    for (const queue of this.#queues.byId.values()) this.#slots.handBackWaiting(queue);
     await until(() => this.running === 0 && !this.#claimer.busy, this.settings.graceMs);
     const end = performance.now() + LAST_SETTLES_MS;
     if (this.running > 0) {
@@ -284,13 +294,9 @@ export class Worker {
   }
 
   async #disconnect(): Promise<void> {
-    clearTimeout(this.#beatTimer);
-    const { database, store } = this.ports;
-    const { id } = this.#claimer;
-    const farewell =
-      id === undefined ? undefined : retire(store.session, id, this.lost).catch(() => undefined);
+    const { database } = this.ports;
     await Promise.all([
-      within(farewell, FAREWELL_MS),
+      within(this.#presence.stop(), FAREWELL_MS),
       this.#lease?.stop(),
       database.release(this.#claims, FAREWELL_MS),
       database.release(this.#settles, FAREWELL_MS),
@@ -309,7 +315,7 @@ export class Worker {
     if (this.state !== "working") return;
     this.#outage.over();
     this.#listen();
-    this.#beat();
+    this.#presence.start();
     await this.#lookout.look();
   }
 
@@ -334,11 +340,10 @@ export class Worker {
   #beginAgain(): void {
     if (this.state !== "working") return;
     this.state = "waiting";
-    for (const queue of this.#queues.values()) this.#slots.handBackWaiting(queue);
+    for (const queue of this.#queues.byId.values()) this.#slots.handBackWaiting(queue);
     // The new schema gives worker ids from 1 again: ours may become somebody else's.
     this.#claimer.forgetId();
-    this.#queues.clear();
-    this.#said.clear();
+    this.#queues.forget();
     this.ports.store.forget();
     void this.#begin();
   }
@@ -347,42 +352,8 @@ export class Worker {
     const { store } = this.ports;
     await store.guard(async () => {
       await ensurePartitions(store.session);
-      for (const settings of this.settings.queues) {
-        const { id } = await ensureQueue(store.session, settings.name);
-        this.#queues.set(id, new QueueWorker({ ...settings, id }, this.#handlers));
-        this.#said.set(id, settings);
-      }
-      if (store.has(2)) await this.#applySettings();
+      await this.#queues.prepare();
     });
-  }
-
-  #writes(queueId: number): Writes {
-    const said = this.#said.get(queueId);
-    return {
-      history: this.ports.store.has(2),
-      full: said?.history === "full",
-      keep: said?.keep !== false,
-    };
-  }
-
-  /** Where each process finds them, those that enqueue and requeue too. */
-  async #applySettings(): Promise<void> {
-    const { ports } = this;
-    for (const [id, said] of this.#said) {
-      const before = await applyQueueSettings(ports.store.session, id, said);
-      if (before !== undefined)
-        ports.log("log", "The settings of a queue are now those of this worker", {
-          queue: said.name,
-          history: said.history,
-          before,
-        });
-    }
-  }
-
-  /** The schema was migrated while we work on it: from now on its additions are used. */
-  async #grow(): Promise<void> {
-    const { store } = this.ports;
-    if (!store.has(2) && (await store.offers(2))) await this.#applySettings();
   }
 
   #listen(): void {
@@ -417,7 +388,7 @@ export class Worker {
   /** Something of this queue is over. Its handler may serve several queues: a job of another waits for its slot. */
   #freed(queue: QueueWorker): void {
     this.#moved(queue);
-    for (const other of this.#queues.values())
+    for (const other of this.#queues.byId.values())
       if (other !== queue && (other.waiting > 0 || other.hungry)) this.#moved(other);
   }
 
@@ -432,71 +403,14 @@ export class Worker {
   async #feed(queue: QueueWorker): Promise<void> {
     const fed = await this.#claimer.feed(queue);
     // It came too late: nothing is started now, and to an emptying worker it would never be empty.
-    if (this.state === "draining" || !this.#quarantine.open || !this.#serves(queue))
+    if (this.state === "draining" || !this.#quarantine.open || !this.#queues.includes(queue))
       return this.#slots.handBackWaiting(queue);
     this.#lookout.claimed(queue);
     // What moved during the pause after a failure was not heeded.
     if (!fed) this.#moved(queue);
-  }
-
-  /** Not after a new beginning: then there is another one for the queue. */
-  #serves(queue: QueueWorker): boolean {
-    return this.#queues.get(queue.settings.id) === queue;
-  }
-
-  #card() {
-    return {
-      host: hostname(),
-      pid: process.pid,
-      kinds: Object.fromEntries(
-        this.settings.queues.map(({ name }) => [name, [...this.#handlers.keys()]]),
-      ),
-      slots: this.settings.queues.reduce((sum, { concurrency }) => sum + concurrency, 0),
-      ...(this.ports.store.has(2) ? { keepFinishedMs: this.settings.keepFinishedMs } : {}),
-    };
-  }
-
-  #beat(): void {
-    clearTimeout(this.#beatTimer);
-    this.#beatTimer = setTimeout(() => {
-      const { id } = this.#claimer;
-      if (id !== undefined)
-        beat(this.ports.store.session, id, this.running, this.lost).catch(() => undefined);
-      this.#grow().catch(() => undefined);
-      this.#beat();
-    }, BEAT_MS).unref();
   }
 }
 
 const POLLS_BEHIND_POOLER =
   "the connection leads through a transaction pooler, where LISTEN hears nothing: jobs are found by polling; " +
   "to start them at once, give connection.url together with a connection.listenUrl that leads past the pooler";
-const ASK_AGAIN_MS = 10_000;
-
-/** Whether progress and logs have their tables; a schema that is brought up to date meanwhile is noticed. */
-function reportsReady(store: Store, warn: (message: string) => void): () => Promise<boolean> {
-  let askedAt = Number.NEGATIVE_INFINITY;
-  let warned = false;
-  return async () => {
-    if (store.has(2)) return true;
-    if (performance.now() - askedAt < ASK_AGAIN_MS) return false;
-    if (await store.offers(2)) return true;
-    askedAt = performance.now();
-    if (!warned) warn('progress and logs of jobs are not written: run "pg-jobs migrate"');
-    warned = true;
-    return false;
-  };
-}
-
-const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
-
-async function until(check: () => boolean, ms: number): Promise<void> {
-  const deadline = performance.now() + ms;
-  while (!check() && performance.now() < deadline) await pause(5);
-}
-
-async function within(work: Promise<unknown> | undefined, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  await Promise.race([work, new Promise((resolve) => (timer = setTimeout(resolve, ms)))]);
-  clearTimeout(timer);
-}

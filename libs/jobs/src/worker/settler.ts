@@ -1,6 +1,5 @@
 import { reportBesidePayload } from "../job/error-report.js";
 import { storableResult } from "../job/json.js";
-import type { Decision } from "../job/verdict.js";
 import { ConnectionLostError, type Session } from "../pg/session.js";
 import { isCheckViolation, isDataError } from "../pg/sqlstate.js";
 import { bury } from "../store/transitions/bury.js";
@@ -18,50 +17,20 @@ import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Attempt } from "./attempt.js";
 import { monotonic } from "./held.js";
 import type { Reports } from "./reports.js";
+import {
+  BACK,
+  type Pending,
+  type Settlement,
+  type Verb,
+  as,
+  fenceOf,
+  groups,
+} from "./settlement.js";
 
 // Writes what became of attempts, in batches: whatever gathered while the last statement was under way goes
 // into the next. Every statement is fenced. It never gives up on a settlement: the database may be away for
 // as long as it likes, and what it did not take in the end, the lease gives back.
 
-/** What is to be written: the decision of the verdict, or one of the worker itself. */
-export type Settlement =
-  | Exclude<Decision, { verb: "hand-back" | "bury" }>
-  | {
-      verb: "bury";
-      error: unknown;
-      reason: "exhausted" | "buried" | "bury-on" | "not-retryable" | "crashed";
-    }
-  | { verb: "hand-back"; started: boolean; quarantine: boolean; misplaced?: boolean }
-  | { verb: "cancel" };
-
-type Verb = Settlement["verb"];
-
-interface Pending {
-  attempt: Attempt;
-  settlement: Settlement;
-  /** A statement with it was under way when the connection broke: it may be settled already. */
-  uncertain: boolean;
-  /** The fence that was sent; a newer one means that the attempt was adopted meanwhile. */
-  sent: number;
-  /** JSON text, made once. */
-  text: string | null;
-}
-
-/** What these would put back in its queue ends here when its cancel was requested. */
-const BACK: ReadonlySet<Verb> = new Set<Verb>(["retry", "snooze", "hand-back"]);
-
-/** The error report is parsed once more by PostgreSQL: those batches are kept small. */
-const MAX_BATCH: Record<Verb, number> = {
-  succeed: 1_000,
-  skip: 500,
-  snooze: 500,
-  retry: 100,
-  bury: 100,
-  "hand-back": 1_000,
-  cancel: 500,
-};
-/** Of results and errors in one statement: a longer text than Node or PostgreSQL can hold would fail for ever. */
-const MAX_CHARACTERS = 4_000_000;
 const MAX_PAUSE_MS = 2_000;
 
 export interface SettleListener {
@@ -307,38 +276,4 @@ export class Settler {
         return null;
     }
   }
-}
-
-const fenceOf = ({ attempt: { claim } }: Pending) => ({ id: claim.id, attempt: claim.attempt });
-
-function as<V extends Verb>({ settlement }: Pending, _verb: V): Extract<Settlement, { verb: V }> {
-  return settlement as Extract<Settlement, { verb: V }>;
-}
-
-/** One statement writes one verb for one queue and worker id. */
-function groups(pending: readonly Pending[]): Pending[][] {
-  const byName = new Map<string, Pending[]>();
-  for (const one of pending) {
-    const { queueId, worker } = one.attempt.claim;
-    const name = `${one.settlement.verb} ${queueId} ${worker}`;
-    const group = byName.get(name);
-    if (group) group.push(one);
-    else byName.set(name, [one]);
-  }
-  return [...byName.values()].flatMap(inBatches);
-}
-
-function inBatches(group: Pending[]): Pending[][] {
-  const size = MAX_BATCH[group[0]!.settlement.verb];
-  const batches: Pending[][] = [];
-  let characters = Number.POSITIVE_INFINITY;
-  for (const one of group) {
-    characters += one.text?.length ?? 0;
-    if (characters > MAX_CHARACTERS || batches.at(-1)!.length === size) {
-      batches.push([]);
-      characters = one.text?.length ?? 0;
-    }
-    batches.at(-1)!.push(one);
-  }
-  return batches;
 }

@@ -1,0 +1,64 @@
+import { hostname } from "node:os";
+import type { Store } from "../store/store.js";
+import { type WorkerCard, beat, register, retire } from "../store/workers/workers.js";
+
+// What the database knows of this process: the row of its worker id, kept fresh while it works.
+
+const BEAT_MS = 15_000;
+
+export interface PresencePorts {
+  store: Store;
+  /** By queue, the kinds that it has handlers for. */
+  kinds: Record<string, string[]>;
+  slots: number;
+  keepFinishedMs: number;
+  /** The id that its claims carry now. */
+  id(): number | undefined;
+  /** How many bodies run, and how many attempts were lost. */
+  running(): number;
+  lost(): number;
+  /** A beat has come. */
+  beats(): void;
+}
+
+export class Presence {
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(private readonly ports: PresencePorts) {}
+
+  /** @returns a fresh worker id */
+  async register(): Promise<number> {
+    return await register(this.ports.store.session, this.#card());
+  }
+
+  start(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      const { store, id, running, lost, beats } = this.ports;
+      const worker = id();
+      if (worker !== undefined)
+        beat(store.session, worker, running(), lost()).catch(() => undefined);
+      beats();
+      this.start();
+    }, BEAT_MS).unref();
+  }
+
+  async stop(): Promise<void> {
+    clearTimeout(this.#timer);
+    const { ports } = this;
+    const id = ports.id();
+    if (id !== undefined)
+      await retire(ports.store.session, id, ports.lost()).catch(() => undefined);
+  }
+
+  #card(): WorkerCard {
+    const { store, kinds, slots, keepFinishedMs } = this.ports;
+    return {
+      host: hostname(),
+      pid: process.pid,
+      kinds,
+      slots,
+      ...(store.has(2) ? { keepFinishedMs } : {}),
+    };
+  }
+}

@@ -1,0 +1,88 @@
+import { ensureQueue } from "../store/queues/lanes.js";
+import { type QueueSettings, applyQueueSettings } from "../store/queues/settings.js";
+import type { Store } from "../store/store.js";
+import type { Writes } from "../store/transitions/noted.js";
+import { QueueWorker } from "./queue-worker.js";
+import type { HandlerSlots } from "./served-lane.js";
+
+// The queues that this process serves, by their ids in the database, and what it was told of each of them.
+
+export interface WorkerQueue extends QueueSettings {
+  name: string;
+  concurrency: number;
+  prefetch: number;
+  /** Whether jobs that succeeded or were skipped are kept. */
+  keep: boolean;
+}
+
+export interface ServedQueuesPorts {
+  store: Store;
+  handlers: ReadonlyMap<string, HandlerSlots>;
+  log(level: "log", message: string, params: object): void;
+}
+
+export class ServedQueues {
+  readonly #byId = new Map<number, QueueWorker>();
+  readonly #said = new Map<number, WorkerQueue>();
+
+  constructor(
+    private readonly told: readonly WorkerQueue[],
+    private readonly ports: ServedQueuesPorts,
+  ) {}
+
+  get byId(): ReadonlyMap<number, QueueWorker> {
+    return this.#byId;
+  }
+
+  /** Not after a new beginning: then there is another one for the queue. */
+  includes(queue: QueueWorker): boolean {
+    return this.#byId.get(queue.settings.id) === queue;
+  }
+
+  /** Finds or makes them in the database. */
+  async prepare(): Promise<void> {
+    const { store, handlers } = this.ports;
+    for (const said of this.told) {
+      const { id } = await ensureQueue(store.session, said.name);
+      this.#byId.set(id, new QueueWorker({ ...said, id }, handlers));
+      this.#said.set(id, said);
+    }
+    if (store.has(2)) await this.#applySettings();
+  }
+
+  /** The schema may have been migrated while we work on it: from now on its additions are used. */
+  async grow(): Promise<void> {
+    const { store } = this.ports;
+    if (!store.has(2) && (await store.offers(2))) await this.#applySettings();
+  }
+
+  /** They are not there any more. */
+  forget(): void {
+    this.#byId.clear();
+    this.#said.clear();
+  }
+
+  /** How what happens to a job of this queue is written. */
+  writes(queueId: number): Writes {
+    const said = this.#said.get(queueId);
+    return {
+      history: this.ports.store.has(2),
+      full: said?.history === "full",
+      keep: said?.keep !== false,
+    };
+  }
+
+  /** Where each process finds them, those that enqueue and requeue too. */
+  async #applySettings(): Promise<void> {
+    const { ports } = this;
+    for (const [id, said] of this.#said) {
+      const before = await applyQueueSettings(ports.store.session, id, said);
+      if (before !== undefined)
+        ports.log("log", "The settings of a queue are now those of this worker", {
+          queue: said.name,
+          history: said.history,
+          before,
+        });
+    }
+  }
+}

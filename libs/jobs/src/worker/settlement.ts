@@ -1,0 +1,85 @@
+import type { Decision } from "../job/verdict.js";
+import type { Attempt } from "./attempt.js";
+
+// What became of an attempt, and how such go together into statements.
+
+/** What is to be written: the decision of the verdict, or one of the worker itself. */
+export type Settlement =
+  | Exclude<Decision, { verb: "hand-back" | "bury" }>
+  | {
+      verb: "bury";
+      error: unknown;
+      reason: "exhausted" | "buried" | "bury-on" | "not-retryable" | "crashed";
+    }
+  | { verb: "hand-back"; started: boolean; quarantine: boolean; misplaced?: boolean }
+  | { verb: "cancel" };
+
+export type Verb = Settlement["verb"];
+
+/** One that is to be written. */
+export interface Pending {
+  attempt: Attempt;
+  settlement: Settlement;
+  /** A statement with it was under way when the connection broke: it may be settled already. */
+  uncertain: boolean;
+  /** The fence that was sent; a newer one means that the attempt was adopted meanwhile. */
+  sent: number;
+  /** JSON text, made once. */
+  text: string | null;
+}
+
+/** What these would put back in its queue ends here when its cancel was requested. */
+export const BACK: ReadonlySet<Verb> = new Set<Verb>(["retry", "snooze", "hand-back"]);
+
+/** The error report is parsed once more by PostgreSQL: those batches are kept small. */
+const MAX_BATCH: Record<Verb, number> = {
+  succeed: 1_000,
+  skip: 500,
+  snooze: 500,
+  retry: 100,
+  bury: 100,
+  "hand-back": 1_000,
+  cancel: 500,
+};
+/** Of results and errors in one statement: a longer text than Node or PostgreSQL can hold would fail for ever. */
+const MAX_CHARACTERS = 4_000_000;
+
+export const fenceOf = ({ attempt: { claim } }: Pending) => ({
+  id: claim.id,
+  attempt: claim.attempt,
+});
+
+export function as<V extends Verb>(
+  { settlement }: Pending,
+  _verb: V,
+): Extract<Settlement, { verb: V }> {
+  return settlement as Extract<Settlement, { verb: V }>;
+}
+
+/** One statement writes one verb for one queue and worker id. */
+export function groups(pending: readonly Pending[]): Pending[][] {
+  const byName = new Map<string, Pending[]>();
+  for (const one of pending) {
+    const { queueId, worker } = one.attempt.claim;
+    const name = `${one.settlement.verb} ${queueId} ${worker}`;
+    const group = byName.get(name);
+    if (group) group.push(one);
+    else byName.set(name, [one]);
+  }
+  return [...byName.values()].flatMap(inBatches);
+}
+
+function inBatches(group: Pending[]): Pending[][] {
+  const size = MAX_BATCH[group[0]!.settlement.verb];
+  const batches: Pending[][] = [];
+  let characters = Number.POSITIVE_INFINITY;
+  for (const one of group) {
+    characters += one.text?.length ?? 0;
+    if (characters > MAX_CHARACTERS || batches.at(-1)!.length === size) {
+      batches.push([]);
+      characters = one.text?.length ?? 0;
+    }
+    batches.at(-1)!.push(one);
+  }
+  return batches;
+}
