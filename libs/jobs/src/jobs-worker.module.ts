@@ -154,13 +154,10 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         events,
         handlers,
         hint: (queueId, kind) => hints.hint(queueId, kind),
-        chore: (name) =>
-          void runChore(store, name, {
+        chore: async (name) =>
+          await runChore(store, name, {
             keepFinishedMs,
             warn: (message, params) => this.#logger.warn(message, params),
-          }).catch((error: Error) => {
-            if (worker.state === "working")
-              this.#logger.warn("A chore failed", { chore: name, cause: error.message });
           }),
         log: (level, message, params) => this.#logger[level](message, params ?? {}),
         logger: (attempt) => new JobLog(attempt),

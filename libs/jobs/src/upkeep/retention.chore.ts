@@ -1,5 +1,5 @@
-import { isLockTimeout } from "../pg/sqlstate.js";
-import type { Store } from "../store/store.js";
+import { isLockTimeout, isMissingSchema } from "../pg/sqlstate.js";
+import { SchemaOutdatedError, type Store } from "../store/store.js";
 import { rollUp } from "../store/upkeep/chores.js";
 import { archiveDead, pruneDeadLetters, queuesWithAges } from "../store/upkeep/dead-letters.js";
 import { type PastDay, dropDay, pastDays } from "../store/upkeep/partitions.js";
@@ -20,16 +20,20 @@ const MAX_BATCHES = 200;
 
 /** Does all of it, whatever part fails; rejects with what failed. */
 export async function retain(store: Store, retention: Retention): Promise<void> {
-  const problems: string[] = [];
+  const problems: Error[] = [];
   const keepMs = await longest(store, retention);
   const duties = [
     () => dropDays(store, keepMs),
     () => sweepLetters(store),
     () => forgetWorkers(store, keepMs),
   ];
-  for (const duty of duties)
-    await duty().catch((error: unknown) => problems.push((error as Error).message));
-  if (problems.length > 0) throw new Error(problems.join("; "));
+  for (const duty of duties) await duty().catch((error: unknown) => problems.push(error as Error));
+  if (problems.length === 0) return;
+  // Without their tables all of them fail for that one reason.
+  throw (
+    problems.find((one) => isMissingSchema(one) || one instanceof SchemaOutdatedError) ??
+    new Error(problems.map(({ message }) => message).join("; "))
+  );
 }
 
 /** Nobody loses what he wanted kept: the longest time that any worker was told of late holds. */
