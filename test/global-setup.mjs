@@ -2,6 +2,9 @@ import pg from "pg";
 import { startPgbouncer } from "../tools/pgbouncer.mjs";
 import { startTestPostgres } from "../tools/test-postgres.mjs";
 
+// Runs that go side by side on one server have databases of different names.
+process.env.TEST_DATABASES ??= "jobs_test";
+
 /**
  * One server for the whole run, one empty database per Jest worker. With TEST_POOLER=1 what is tested goes through
  * a transaction pooler with two connections to each database.
@@ -31,8 +34,9 @@ async function createDatabases(url, count) {
   await client.connect();
   try {
     for (let worker = 1; worker <= count; worker++) {
-      await client.query(`DROP DATABASE IF EXISTS jobs_test_${worker} WITH (FORCE)`);
-      await client.query(`CREATE DATABASE jobs_test_${worker}`);
+      const name = `${process.env.TEST_DATABASES}_${worker}`;
+      await client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+      await client.query(`CREATE DATABASE ${name}`);
     }
   } finally {
     await client.end();

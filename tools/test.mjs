@@ -4,7 +4,9 @@ import path from "node:path";
 import { root, runJest } from "./jest-run.mjs";
 
 // These would disturb, or be disturbed by, specs that run beside them.
-const SERIAL = String.raw`test/faults/|\.serial-spec\.ts$`;
+const SERIAL = String.raw`test/faults/(?!idle)|\.serial-spec\.ts$`;
+// It waits for a minute, with a server of its own, and does nothing: that goes beside the others.
+const PATIENT = String.raw`test/faults/idle`;
 // Arguments that leave the choice of specs as it is; any other one narrows it.
 const HARMLESS = /^(--ci|--verbose|--silent|--colors|--no-cache|--runInBand|-i)$/;
 
@@ -21,16 +23,14 @@ function specsOnDisk() {
 }
 
 async function runAll(args) {
-  const specs = specsOnDisk();
-  const serial = specs.filter((file) => new RegExp(SERIAL).test(file));
-  const runs = [];
-  if (serial.length < specs.length) {
-    runs.push(await runJest([...args, `--testPathIgnorePatterns=${SERIAL}`, "/node_modules/"]));
-  }
-  if (serial.length > 0) {
-    runs.push(await runJest([...args, "--runInBand", `--testPathPatterns=${SERIAL}`]));
-  }
-  return { runs, specs };
+  const runs = await Promise.all([
+    runJest([...args, `--testPathIgnorePatterns=${SERIAL}|${PATIENT}`, "/node_modules/"]),
+    runJest([...args, "--runInBand", `--testPathPatterns=${PATIENT}`], {
+      env: { TEST_DATABASES: "jobs_patient" },
+    }),
+  ]);
+  runs.push(await runJest([...args, "--runInBand", `--testPathPatterns=${SERIAL}`]));
+  return { runs, specs: specsOnDisk() };
 }
 
 /** A spec file that Jest does not pick up would otherwise never be missed. */
