@@ -102,6 +102,34 @@ describe("a running job whose cancel was requested", () => {
   });
 });
 
+it("a cancel in a transaction that stays open keeps no other job from ending", async () => {
+  const gate = new Gate();
+  const app = await bench.worker([
+    handler("work", async (_, job) => {
+      job.log("at work");
+      await gate.opened;
+    }),
+  ]);
+  const jobs = app.get(JobQueue);
+  const [asked, ...others] = await jobs.enqueueMany("work", [{}, {}, {}, {}, {}]);
+  for (const { id } of [asked!, ...others]) await reached(bench, id, "running");
+  const client = await bench.client();
+  await client.query("begin");
+  expect(await jobs.in(client).cancel(asked!.id)).toBe("requested");
+  gate.open();
+  for (const { id } of others) await reached(bench, id, "succeeded");
+  // The row was waited for once; whatever ends from now on does not meet it.
+  const from = performance.now();
+  const next = await jobs.enqueue("work", {});
+  await reached(bench, next.id, "succeeded");
+  expect(performance.now() - from).toBeLessThan(1_500);
+  expect(await bench.state(asked!.id)).toBe("running");
+  await client.query("commit");
+  client.release();
+  await reached(bench, asked!.id, "succeeded");
+  expect(await bench.sql("select text from jobs.job_log")).toHaveLength(6);
+});
+
 it("a cancel of a job among others costs the others nothing", async () => {
   const gate = new Gate();
   const app = await bench.worker([

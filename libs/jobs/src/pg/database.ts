@@ -21,7 +21,8 @@ const SETTINGS: Record<Purpose, Record<string, string | number>> = {
     statement_timeout: 2_000,
     lock_timeout: 1_000,
   },
-  settle: { ...common, ...planned, statement_timeout: 20_000, lock_timeout: 10_000 },
+  // Whatever waits for a lock keeps all other ends of jobs waiting.
+  settle: { ...common, ...planned, statement_timeout: 20_000, lock_timeout: 2_000 },
 };
 
 /** Opens sessions to one database, and never more than it may. */

@@ -1,5 +1,5 @@
 import { ConnectionLostError } from "../pg/session.js";
-import { isCheckViolation, isDataError } from "../pg/sqlstate.js";
+import { isCheckViolation, isDataError, isLockTimeout } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
 import type { Store } from "../store/store.js";
 import { report } from "../store/transitions/report.js";
@@ -49,8 +49,8 @@ export class Reports {
   }
 
   /**
-   * Writes what these have said, before they are settled. Rejects only when the connection is lost, like their settle:
-   * what cannot be written must not keep a job from ending.
+   * Writes what these have said, before they are settled. Rejects only when the connection is lost or somebody has
+   * locked one of them, like their settle: what cannot be written must not keep a job from ending.
    */
   async before(attempts: readonly Attempt[]): Promise<void> {
     // It may bring back what it could not write.
@@ -62,11 +62,11 @@ export class Reports {
     };
     try {
       await write().catch(async (error: unknown) => {
-        if (error instanceof ConnectionLostError) throw error;
+        if (isOfTheSettle(error)) throw error;
         await write();
       });
     } catch (error) {
-      if (error instanceof ConnectionLostError) throw error;
+      if (isOfTheSettle(error)) throw error;
       this.ports.trouble("progress and logs of jobs that end are not written", error);
     }
   }
@@ -155,6 +155,10 @@ export class Reports {
     this.#waiting.add(attempt);
   }
 }
+
+/** The settle that follows would fail of it too. */
+const isOfTheSettle = (error: unknown): boolean =>
+  error instanceof ConnectionLostError || isLockTimeout(error);
 
 /** One statement writes for one queue and worker id. */
 function batches(attempts: readonly Reporter[]): Reporter[][] {

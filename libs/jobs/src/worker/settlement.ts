@@ -26,6 +26,8 @@ export interface Pending {
   sent: number;
   /** JSON text, made once. */
   text: string | null;
+  /** It waited for somebody's lock: it is sent when its row is free, and holds nobody up meanwhile. */
+  locked: boolean;
 }
 
 /** What these would put back in its queue ends here when its cancel was requested. */
@@ -61,7 +63,7 @@ export function groups(pending: readonly Pending[]): Pending[][] {
   const byName = new Map<string, Pending[]>();
   for (const one of pending) {
     const { queueId, worker } = one.attempt.claim;
-    const name = `${one.settlement.verb} ${queueId} ${worker}`;
+    const name = `${one.settlement.verb} ${queueId} ${worker} ${one.locked}`;
     const group = byName.get(name);
     if (group) group.push(one);
     else byName.set(name, [one]);

@@ -1,7 +1,7 @@
 import { reportBesidePayload } from "../job/error-report.js";
 import { storableResult } from "../job/json.js";
 import { ConnectionLostError, type Session } from "../pg/session.js";
-import { isCheckViolation, isDataError } from "../pg/sqlstate.js";
+import { isCheckViolation, isDataError, isLockTimeout } from "../pg/sqlstate.js";
 import { bury } from "../store/transitions/bury.js";
 import { cancelHeld } from "../store/transitions/cancel.js";
 import { existing } from "../store/transitions/enqueue.js";
@@ -9,7 +9,7 @@ import type { Fence } from "../store/transitions/fence.js";
 import { handBack } from "../store/transitions/hand-back.js";
 import type { Writes } from "../store/transitions/noted.js";
 import { retry } from "../store/transitions/retry.js";
-import { settled } from "../store/transitions/settled.js";
+import { lockedElsewhere, settled } from "../store/transitions/settled.js";
 import { skip } from "../store/transitions/skip.js";
 import { snooze } from "../store/transitions/snooze.js";
 import { succeed } from "../store/transitions/succeed.js";
@@ -32,6 +32,8 @@ import {
 // as long as it likes, and what it did not take in the end, the lease gives back.
 
 const MAX_PAUSE_MS = 2_000;
+/** So often it is asked whether a row is free again. */
+const LOCKED_MS = 200;
 
 export interface SettleListener {
   settled(attempt: Attempt, settlement: Settlement): void;
@@ -67,11 +69,16 @@ export class Settler {
       uncertain: false,
       sent: 0,
       text: this.#textOf(attempt, settlement),
+      locked: false,
     });
+    this.#start();
+  }
+
+  #start(): void {
     this.#running ??= new Promise<void>((turn) => setImmediate(turn)).then(() => this.#run());
   }
 
-  /** Resolves when all is written. */
+  /** Resolves when all is written but what waits for somebody's lock. */
   async idle(): Promise<void> {
     while (this.#running) await this.#running;
   }
@@ -88,7 +95,8 @@ export class Settler {
       this.#pending = [];
       for (const group of groups(taken)) {
         try {
-          await this.#write(group);
+          const free = await this.#free(group);
+          if (free.length > 0) await this.#write(free);
           this.failingSince = undefined;
           pause = 50;
         } catch (error) {
@@ -98,6 +106,25 @@ export class Settler {
       }
     }
     this.#running = undefined;
+  }
+
+  /** Of a group that waited for a lock, what is free by now; the rest is asked about again. */
+  async #free(group: Pending[]): Promise<Pending[]> {
+    const [{ attempt: first, locked }] = group as [Pending, ...Pending[]];
+    if (!locked) return group;
+    const { queueId, worker } = first.claim;
+    const held = await lockedElsewhere(this.session, queueId, worker, group.map(fenceOf));
+    const rest = group.filter(({ attempt }) => held.has(attempt.claim.id));
+    if (rest.length > 0) {
+      const again = () => {
+        this.#pending.push(...rest);
+        if (!this.#closed) this.#start();
+      };
+      setTimeout(again, LOCKED_MS).unref();
+    }
+    const free = group.filter((one) => !rest.includes(one));
+    for (const one of free) one.locked = false;
+    return free;
   }
 
   async #write(group: Pending[]): Promise<void> {
@@ -223,6 +250,12 @@ export class Settler {
       await ensurePartitions(this.session).catch((again: unknown) =>
         this.#trouble(`no partition for today can be made: ${(again as Error).message}`),
       );
+    } else if (isLockTimeout(error)) {
+      // Somebody's transaction holds one of them; apart from it the others are written at once.
+      for (const one of group) one.locked = true;
+      this.failingSince ??= monotonic();
+      this.#heard(() => this.listener.failing(error));
+      pause = 0;
     } else if (isDataError(error) && group.length > 1) {
       // One of them is poisoned; apart from the others it harms none.
       for (const one of group) {

@@ -7,7 +7,13 @@ import { isVerdict } from "../job/verdict.js";
 import { endBackend } from "../pg/backend.js";
 import { BEGIN, type Clients, NoneToLendError } from "../pg/clients.js";
 import type { Session } from "../pg/session.js";
-import { isCheckViolation, isFatal, isMissingSchema, sqlState } from "../pg/sqlstate.js";
+import {
+  isCheckViolation,
+  isFatal,
+  isLockTimeout,
+  isMissingSchema,
+  sqlState,
+} from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
 import type { Claim } from "../store/transitions/claim.js";
 import type { Writes } from "../store/transitions/noted.js";
@@ -219,8 +225,16 @@ export class Transactions {
       throw new Error("the transaction was ended inside of job.transaction(); leave that to it");
     const { text, problem } = storableResult(value, this.ports.resultLimit);
     if (problem !== undefined) listener.trouble(`the result is not stored: ${problem}`, attempt);
-    // On another connection, and it locks nothing that our statement waits for.
-    if (this.ports.reports.any) await this.ports.reports.before([attempt]);
+    // On another connection, and it locks nothing that our statement waits for. This transaction itself may have
+    // locked the job.
+    if (this.ports.reports.any)
+      await this.ports.reports.before([attempt]).catch((error: unknown) => {
+        if (!isLockTimeout(error)) throw error;
+        listener.trouble(
+          "progress and logs of a job that ends are not written: it is locked",
+          attempt,
+        );
+      });
     if (!listener.settling(attempt)) throw new LeaseLostError(attempt.id, attempt.attempt);
     try {
       for (let round = 1; round <= MAX_ROUNDS; round++) {

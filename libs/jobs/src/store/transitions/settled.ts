@@ -1,5 +1,5 @@
 import { type Runner, Statement } from "../../pg/statement.js";
-import { type Fence, fenceValues } from "./fence.js";
+import { type Fence, fenceValues, fenced } from "./fence.js";
 
 const same = (
   table: string,
@@ -24,6 +24,30 @@ select e.job_id from ${jobs}.attempt_error e where ${same("e", "job_id")} and e.
 union
 select j.id from ${jobs}.job j where ${same("j", "id")} and j.worker is null`,
 );
+
+const findLocked = new Statement(
+  "find_locked",
+  (jobs) => `
+with free as materialized (
+  select j.id from ${jobs}.job j
+  where ${fenced}
+  for update skip locked
+)
+select j.id from ${jobs}.job j
+where ${fenced} and not j.id = any(array(select id from free))`,
+);
+
+/** Of these attempts, those that are current, and whose row somebody's transaction has locked. */
+export async function lockedElsewhere(
+  runner: Runner,
+  queueId: number,
+  worker: number,
+  batch: readonly Fence[],
+): Promise<Set<string>> {
+  return new Set(
+    (await runner.run(findLocked, fenceValues(queueId, worker, batch))).map(([id]) => id!),
+  );
+}
 
 /** Of these attempts, those that are the last of a job that has finished. A job that was put back has not. */
 export async function finished(
