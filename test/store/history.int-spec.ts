@@ -330,6 +330,48 @@ describe("an event", () => {
   });
 });
 
+describe("when no worker has made days for a week", () => {
+  let own: Bench;
+  let looking: JobInspector;
+  beforeEach(async () => {
+    own = await Bench.open();
+    looking = (await own.app([own.root()])).get(JobInspector);
+  });
+  afterEach(async () => await own.close());
+
+  const noDays = async () => {
+    const days = await own.sql<{ name: string }>(
+      `select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
+       where i.inhparent = '${own.schema}.event'::regclass`,
+    );
+    for (const { name } of days) await own.sql(`drop table jobs.${name}`);
+  };
+
+  it("jobs are enqueued all the same, also by SQL, and their history says so", async () => {
+    const producer = await own.producer();
+    await producer.enqueue("work", {});
+    await own.sql("update jobs.queue set history = 'full'");
+    await noDays();
+    const { id } = await producer.enqueue("work", {});
+    const [sent] = await own.sql<{ id: string }>("select id from jobs.enqueue('work')");
+    for (const one of [id, sent!.id])
+      expect((await looking.history(one)).map(({ event }) => event)).toEqual(["enqueued"]);
+  });
+
+  it("a dead letter is requeued all the same", async () => {
+    const producer = await own.producer();
+    const { id } = await producer.enqueue("work", {});
+    await own.sql(
+      `with gone as (delete from jobs.job returning *)
+       insert into jobs.dead (id, created_at, run_at, attempt, queue_id, failures, crashes, lane, generation, kind, payload, reason)
+       select id, created_at, run_at, 1, queue_id, 1, 0, lane, 1, kind, payload, 'exhausted' from gone`,
+    );
+    await noDays();
+    expect(await producer.requeue(id)).toBe("queued");
+    expect((await looking.history(id)).map(({ event }) => event)).toContain("requeued");
+  });
+});
+
 it("nobody's job has no history; what is no id is refused", async () => {
   expect(await inspector.history("1-999999999")).toEqual([]);
   await expect(inspector.history("nonsense")).rejects.toMatchObject({ code: "JOB_ID_INVALID" });

@@ -167,7 +167,9 @@ export class JobQueue {
       replacement === undefined ? null : payloadText(id, replacement, this.payloadLimit);
     const { answer, kind, queue } = await this.#changing(id, "requeue", async () => {
       const history = await this.store.offers(2);
-      return await requeue(this.store, queueId, number, payload, { history });
+      return await withPartitions(this.store, () =>
+        requeue(this.store, queueId, number, payload, { history }),
+      );
     });
     if (answer === "queued") {
       this.hints.hint(queueId, kind);

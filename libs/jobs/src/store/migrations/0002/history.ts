@@ -23,12 +23,14 @@ create table ${jobs}.event (
 create index event_job on ${jobs}.event (job_id);
 
 -- Jobs are enqueued by many statements, of this release, of older ones and of people: the table's own trigger writes
--- it, inside the statement that inserts them.
+-- it, inside the statement that inserts them. Without a day for it, for no worker has made one for a week, nothing is
+-- written: no job is refused for its history, and the view knows when it was enqueued.
 create or replace function ${jobs}.count_in() returns trigger language plpgsql as $$
 begin
   insert into ${jobs}.stat_delta (queue_id, lane, state, day, n)
     select queue_id, lane % 10000, 0, 'epoch', count(*) from changed group by 1, 2;
-  if exists (select from ${jobs}.queue where history = 'full') then
+  if exists (select from ${jobs}.queue where history = 'full')
+    and to_regclass('${jobs}.event_' || to_char(now() at time zone 'UTC', 'YYYYMMDD')) is not null then
     insert into ${jobs}.event (job_id, attempt, queue_id, generation, event)
       select c.id, c.attempt, c.queue_id, c.generation, 'enqueued'
       from changed c join ${jobs}.queue q on q.id = c.queue_id
