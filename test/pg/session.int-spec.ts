@@ -1,4 +1,5 @@
 import { Outage } from "../../libs/jobs/src/worker/outage.js";
+import { Database } from "../../libs/jobs/src/pg/database.js";
 import { ConnectionLostError, LoopBlockedError, Session } from "../../libs/jobs/src/pg/session.js";
 import { Statement } from "../../libs/jobs/src/pg/statement.js";
 import { Bench } from "../support/harness.js";
@@ -31,6 +32,24 @@ describe("Session", () => {
       expect(await session.run(pid)).not.toEqual([before]);
     },
   );
+
+  it("works in read committed, whatever the role or the database has for its default", async () => {
+    const level = new Statement(null, () => "show transaction_isolation");
+    const change = async (how: string) =>
+      await bench.sql(
+        `do $$ begin execute format('alter database %I ${how}', current_database()); end $$`,
+      );
+    await change("set default_transaction_isolation = ''serializable''");
+    // Past a pooler, which has connections from before.
+    const database = new Database({ connectionString: bench.direct }, bench.schema, 3);
+    try {
+      for (const purpose of ["front", "claim", "settle"] as const)
+        expect(await database.open(purpose).run(level)).toEqual([["read committed"]]);
+    } finally {
+      await database.close();
+      await change("reset default_transaction_isolation");
+    }
+  });
 
   it("says that this process was busy, when it did not listen for so long itself", async () => {
     const config = { connectionString: bench.url };

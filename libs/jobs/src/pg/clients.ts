@@ -13,7 +13,7 @@ export class NoneToLendError extends Error {
  * the caller's. The bounds go with the transaction, since behind a pooler a connection keeps nothing.
  */
 export const BEGIN =
-  "begin; set local statement_timeout = 60000; set local lock_timeout = 10000; " +
+  "begin isolation level read committed; set local statement_timeout = 60000; set local lock_timeout = 10000; " +
   "set local idle_in_transaction_session_timeout = 60000";
 
 interface Waiting {

@@ -51,7 +51,7 @@ export async function connect(
 ): Promise<Connection> {
   const mark = randomBytes(6).toString("hex");
   const ours = Object.entries({ ...settings, [MARK]: mark }).map(
-    ([key, value]) => `-c ${key}=${value}`,
+    ([key, value]) => `-c ${key}=${String(value).replaceAll(" ", "\\ ")}`,
   );
   const options = [config.options, ...ours].filter(Boolean).join(" ");
   const client = await dial({ ...config, options }, watch).catch((error: unknown) => {

@@ -9,7 +9,13 @@ export type Purpose = "front" | "claim" | "settle";
 // Plans are forced generic: our hot statements have one sensible plan each, and the planner would otherwise
 // make a new one every time (LIMIT $n looks dear) or keep one that it made for an empty table.
 const planned = { plan_cache_mode: "force_generic_plan", enable_seqscan: "off" };
-const common = { timezone: "UTC", datestyle: "ISO", idle_in_transaction_session_timeout: 30_000 };
+const common = {
+  timezone: "UTC",
+  datestyle: "ISO",
+  idle_in_transaction_session_timeout: 30_000,
+  // Whatever a database or a role has for its default: our statements judge rows anew that they have waited for.
+  default_transaction_isolation: "read committed",
+};
 
 const SETTINGS: Record<Purpose, Record<string, string | number>> = {
   front: { ...common, statement_timeout: 20_000, lock_timeout: 2_000 },
