@@ -1,10 +1,12 @@
 import { SchemaNotReadyError } from "nestjs-pg-jobs";
+import { Session } from "../../libs/jobs/src/pg/session.js";
 import {
   MigrationDriftError,
   MIGRATIONS,
   migrate,
   plan,
 } from "../../libs/jobs/src/store/migrations/migrate.js";
+import { firstRelease } from "../support/first-release.js";
 import { Bench, behindPooler } from "../support/harness.js";
 import { until } from "../support/until.js";
 
@@ -96,6 +98,49 @@ describe("migrate", () => {
     await client.query("rollback");
     client.release(true);
     expect(await migrating).toEqual([]);
+  });
+
+  it("refuses nobody who enqueues while it waits for somebody's transaction", async () => {
+    const old = await firstRelease();
+    try {
+      const jobs = await old.producer();
+      await jobs.enqueue("work", {});
+      const client = await old.client();
+      await client.query(`begin; select from ${old.schema}.queue`);
+      const migrating = old.migrate();
+      const end = performance.now() + 6_000;
+      while (performance.now() < end) await jobs.enqueue("work", {});
+      expect(await old.sql("select version from jobs.migration")).toHaveLength(1);
+      await client.query("commit");
+      client.release();
+      expect(await migrating).toEqual(ALL.slice(1));
+    } finally {
+      await old.close();
+    }
+  });
+
+  it("may take longer than any other statement", async () => {
+    const old = await firstRelease();
+    const session = new Session({
+      config: { connectionString: old.url },
+      schema: old.schema,
+      name: "pg-jobs front",
+      replyTimeout: 400,
+    });
+    try {
+      const client = await old.client();
+      await client.query(`begin; select from ${old.schema}.queue`);
+      const migrating = migrate(session);
+      migrating.catch(() => undefined);
+      const from = performance.now();
+      await until(() => performance.now() - from > 1_500);
+      await client.query("commit");
+      client.release();
+      expect(await migrating).toEqual(ALL.slice(1));
+    } finally {
+      await session.close();
+      await old.close();
+    }
   });
 
   it("refuses a schema whose migrations are not those of this release", async () => {

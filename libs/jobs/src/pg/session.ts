@@ -230,16 +230,17 @@ export class Session implements Runner {
       throw new ConnectionLostError(false, new Error("the connection was lost before"));
     const { slowAfter = Number.POSITIVE_INFINITY } = this.#options;
     const borrowed = this.#borrowed;
+    const replyTimeout = statement.replyTimeout ?? this.#replyTimeout;
     const sentAt = performance.now();
     let overdue: Error | undefined;
     const timer = setTimeout(() => {
-      const late = performance.now() - sentAt - this.#replyTimeout;
+      const late = performance.now() - sentAt - replyTimeout;
       overdue =
         late > BLOCKED_MS
-          ? new LoopBlockedError(this.#replyTimeout, late)
-          : new Error(`no answer within ${this.#replyTimeout} ms`);
+          ? new LoopBlockedError(replyTimeout, late)
+          : new Error(`no answer within ${replyTimeout} ms`);
       this.#lost(client, overdue);
-    }, this.#replyTimeout);
+    }, replyTimeout);
     try {
       const config = {
         text: statement.text(this.schema),

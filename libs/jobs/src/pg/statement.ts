@@ -7,6 +7,8 @@ export class Statement {
     /** Name under which sessions prepare it; `null` = sent unnamed and planned each time. */
     readonly name: string | null,
     build: (schema: string) => string,
+    /** Its answer may take so many ms; absent: as long as any other's of its session. */
+    readonly replyTimeout?: number,
   ) {
     this.#build = build;
   }

@@ -30,9 +30,13 @@ export class MigrationDriftError extends Error {
 
 const hasSchema = new Statement(null, () => `select 1 from pg_namespace where nspname = $1::text`);
 const makeSchema = new Statement(null, (jobs) => `create schema ${jobs}`);
+// Whoever enqueues waits behind our lock request, and for 2 s at most.
+const BOUNDED = "set local lock_timeout = '1s'";
+const boundedLocks = new Statement(null, () => BOUNDED);
+/** A step may build an index over millions of rows, and another process waits for it. */
+const REPLY_MS = 6 * 3_600_000;
 // One key for all schemas of a database: their migrations wait for one another, which harms nobody.
-const lock = new Statement(null, () => `select pg_advisory_xact_lock(7463825)`);
-const boundedLocks = new Statement(null, () => `set local lock_timeout = '5s'`);
+const lock = new Statement(null, () => `select pg_advisory_xact_lock(7463825)`, REPLY_MS);
 const patient = new Statement(
   null,
   () => `set local statement_timeout = 0; set local lock_timeout = 0`,
@@ -101,7 +105,7 @@ async function applyPending(
   const applied: number[] = [];
   for (const migration of pending(await ledger(runner))) {
     if (migration.version > last) break;
-    await runner.run(new Statement(null, migration.sql));
+    await runner.run(new Statement(null, migration.sql, REPLY_MS));
     await runner.run(noteApplied, [migration.version, migration.name, checksum(migration)]);
     applied.push(migration.version);
   }
@@ -124,6 +128,7 @@ export async function plan(session: Session): Promise<string> {
   return [
     "begin;",
     "select pg_advisory_xact_lock(7463825);",
+    `${BOUNDED};`,
     `create schema if not exists ${jobs};`,
     `${LEDGER(jobs)};`,
     ...parts,

@@ -4,6 +4,9 @@
  * for age say it.
  */
 export const deadLetters = (jobs: string): string => `
-drop index ${jobs}.dead_finished;
 create index dead_age on ${jobs}.dead (queue_id, finished_at) where lane > -1;
+`;
+
+export const withoutOldAges = (jobs: string): string => `
+drop index ${jobs}.dead_finished;
 `;
