@@ -25,7 +25,7 @@ select $1::text, $2::integer, $3::text::jsonb, $4::integer, $5::float8 * interva
 const beatWorker = new Statement(
   "beat_worker",
   (jobs) => `
-update ${jobs}.worker set beat_at = now(), running = $2::integer, lost = $3::bigint where id = $1::integer`,
+update ${jobs}.worker set beat_at = now(), running = $2::integer, lost = $3::bigint where id = $1::integer returning id`,
 );
 
 const retireWorker = new Statement(
@@ -81,8 +81,8 @@ export async function beat(
   worker: number,
   running: number,
   lost: number,
-): Promise<void> {
-  await runner.run(beatWorker, [worker, running, lost]);
+): Promise<boolean> {
+  return (await runner.run(beatWorker, [worker, running, lost])).length > 0;
 }
 
 export async function retire(runner: Runner, worker: number, lost: number): Promise<void> {
