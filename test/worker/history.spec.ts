@@ -100,6 +100,7 @@ describe("the history of a queue", () => {
     }
     await bench.worker([moody()], {}, options);
     await told("exceptions");
+    expect(await mode()).toBe("exceptions");
   });
 });
 
@@ -126,6 +127,23 @@ describe("on the schema of the release before", () => {
       needed: 2,
       feature: "the history of jobs",
     });
+  });
+
+  it("what workers were told holds once it is brought up to date, whoever has noticed that first", async () => {
+    const queues = { default: { history: "full" } } as const;
+    const app = await bench.worker([moody()], { queues }, { ...options, keepFinished: "30d" });
+    const id = await live(app.get(JobQueue));
+    await bench.migrate();
+    expect(await app.get(JobInspector).history(id)).not.toEqual([]);
+    const said = async () =>
+      await bench.sql(
+        "select from jobs.worker, jobs.queue where keep_finished = interval '30 days' and history = 'full'",
+      );
+    await until(async () => (await said()).length > 0, { timeout: 20_000 });
+    const [chore] = await bench.sql<{ later: boolean }>(
+      "select due_at > now() + interval '30 minutes' as later from jobs.chore where name = 'retention'",
+    );
+    expect(chore!.later).toBe(true);
   });
 
   it("what is not kept is not kept there either", async () => {

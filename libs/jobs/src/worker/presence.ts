@@ -1,6 +1,12 @@
 import { hostname } from "node:os";
 import type { Store } from "../store/store.js";
-import { type WorkerCard, beat, register, retire } from "../store/workers/workers.js";
+import {
+  type WorkerCard,
+  beat,
+  register,
+  retire,
+  sayKeptFinished,
+} from "../store/workers/workers.js";
 
 // What the database knows of this process: the row of its worker id, kept fresh while it works.
 
@@ -41,6 +47,13 @@ export class Presence {
       beats();
       this.start();
     }, BEAT_MS).unref();
+  }
+
+  /** How long it was told to keep what is finished; said once the schema has room for it. */
+  async sayKeptFinished(): Promise<void> {
+    const { ports } = this;
+    const id = ports.id();
+    if (id !== undefined) await sayKeptFinished(ports.store.session, id, ports.keepFinishedMs);
   }
 
   async stop(): Promise<void> {

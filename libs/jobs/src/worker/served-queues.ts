@@ -18,12 +18,16 @@ export interface WorkerQueue extends QueueSettings {
 export interface ServedQueuesPorts {
   store: Store;
   handlers: ReadonlyMap<string, HandlerSlots>;
+  /** The schema has been migrated under us. */
+  grown(): Promise<void>;
   log(level: "log", message: string, params: object): void;
 }
 
 export class ServedQueues {
   readonly #byId = new Map<number, QueueWorker>();
   readonly #said = new Map<number, WorkerQueue>();
+  /** Whether what was said stands in the tables, where there is room for it. */
+  #applied = false;
 
   constructor(
     private readonly told: readonly WorkerQueue[],
@@ -47,13 +51,17 @@ export class ServedQueues {
       this.#byId.set(id, new QueueWorker({ ...said, id }, handlers));
       this.#said.set(id, said);
     }
+    this.#applied = false;
     if (store.has(2)) await this.#applySettings();
   }
 
   /** The schema may have been migrated while we work on it: from now on its additions are used. */
   async grow(): Promise<void> {
-    const { store } = this.ports;
-    if (!store.has(2) && (await store.offers(2))) await this.#applySettings();
+    const { ports } = this;
+    // Others of this process may have noticed it before.
+    if (this.#applied || !(await ports.store.offers(2))) return;
+    await ports.grown();
+    await this.#applySettings();
   }
 
   /** They are not there any more. */
@@ -84,5 +92,6 @@ export class ServedQueues {
           before,
         });
     }
+    this.#applied = true;
   }
 }

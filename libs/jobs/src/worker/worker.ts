@@ -91,6 +91,7 @@ export class Worker {
     this.#queues = new ServedQueues(settings.queues, {
       store,
       handlers: this.#handlers,
+      grown: async () => await this.#presence.sayKeptFinished(),
       log: (...call) => ports.log(...call),
     });
     this.#outage = new Outage(

@@ -22,6 +22,12 @@ insert into ${jobs}.worker (host, pid, kinds, slots, keep_finished)
 select $1::text, $2::integer, $3::text::jsonb, $4::integer, $5::float8 * interval '1 ms' from waits_for_disk returning id`,
 );
 
+const sayKept = new Statement(
+  "say_kept_finished",
+  (jobs) => `
+update ${jobs}.worker set keep_finished = $2::float8 * interval '1 ms' where id = $1::integer`,
+);
+
 const beatWorker = new Statement(
   "beat_worker",
   (jobs) => `
@@ -76,6 +82,16 @@ export async function register(runner: Runner, card: WorkerCard): Promise<number
   return Number(row![0]);
 }
 
+/** For one that registered before the schema had room for it. */
+export async function sayKeptFinished(
+  runner: Runner,
+  worker: number,
+  keepFinishedMs: number,
+): Promise<void> {
+  await runner.run(sayKept, [worker, keepFinishedMs]);
+}
+
+/** Says that it lives; answers whether it is known: one that was silent for days is forgotten. */
 export async function beat(
   runner: Runner,
   worker: number,

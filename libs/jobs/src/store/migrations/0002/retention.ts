@@ -107,7 +107,8 @@ create trigger count_archive_in after insert on ${jobs}.dead_archive
 create trigger count_archive_out after delete on ${jobs}.dead_archive
   referencing old table as changed for each statement execute function ${jobs}.count_archive_out();
 
-insert into ${jobs}.chore (name, every) values ('retention', '1 hour');
+-- not before workers that were there before have said how long they keep what is finished
+insert into ${jobs}.chore (name, every, due_at) values ('retention', '1 hour', now() + interval '1 hour');
 
 -- archived letters are dead
 create or replace view ${jobs}.job_status as
