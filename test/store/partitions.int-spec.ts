@@ -3,6 +3,7 @@ import { succeed } from "../../libs/jobs/src/store/transitions/succeed.js";
 import { Injectable } from "@nestjs/common";
 import { JobHandler, JobQueue } from "nestjs-pg-jobs";
 import { Bench } from "../support/harness.js";
+import { handler, reached } from "../support/handlers.js";
 import { Hands } from "../support/hands.js";
 import { until } from "../support/until.js";
 
@@ -80,6 +81,23 @@ describe("partitions", () => {
       ]);
       expect([...done]).toEqual([id]);
     }
+  });
+
+  it("of days to come are not waited for by a worker that starts", async () => {
+    await drop(`done_${day(7)}`);
+    const client = await bench.client();
+    // As ANALYZE does.
+    await client.query(
+      `begin; lock table only ${bench.schema}.done in share update exclusive mode`,
+    );
+    const app = await bench.worker([handler("early", () => undefined)]);
+    const { id } = await app.get(JobQueue).enqueue("early", {});
+    await reached(bench, id, "succeeded");
+    await client.query("commit");
+    client.release();
+    // By now or by the worker's upkeep.
+    await ensurePartitions(bench.session());
+    expect(await partitions()).toHaveLength(32);
   });
 
   it("that are missing today are made by the settling worker", async () => {

@@ -23,6 +23,8 @@ export interface PresencePorts {
   /** How many bodies run, and how many attempts were lost. */
   running(): number;
   lost(): number;
+  /** The row of this process is gone: it was silent for days. */
+  forgotten(): void;
   /** A beat has come. */
   beats(): void;
 }
@@ -40,11 +42,15 @@ export class Presence {
   start(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
-      const { store, id, running, lost, beats } = this.ports;
-      const worker = id();
-      if (worker !== undefined)
-        beat(store.session, worker, running(), lost()).catch(() => undefined);
-      beats();
+      const { ports } = this;
+      const id = ports.id();
+      if (id !== undefined)
+        beat(ports.store.session, id, ports.running(), ports.lost()).then(
+          // Stopped for days and gone on: job.transaction() asks whether this id is of this database.
+          (known) => void (!known && ports.id() === id && ports.forgotten()),
+          () => undefined,
+        );
+      ports.beats();
       this.start();
     }, BEAT_MS).unref();
   }

@@ -4,6 +4,7 @@ import type { Events } from "../observe/events.js";
 import type { Database } from "../pg/database.js";
 import { Listener } from "../pg/listener.js";
 import type { Session } from "../pg/session.js";
+import { isLockTimeout } from "../pg/sqlstate.js";
 import { ensureOwnLane } from "../store/queues/lanes.js";
 import { wakeChannel } from "../store/queues/wake.js";
 import type { Store } from "../store/store.js";
@@ -193,6 +194,7 @@ export class Worker {
       id: () => this.#claimer.id,
       running: () => this.running,
       lost: () => this.lost,
+      forgotten: () => this.#claimer.forgetId(),
       beats: () => void this.#queues.grow().catch(() => undefined),
     });
   }
@@ -352,7 +354,11 @@ export class Worker {
   async #prepare(): Promise<void> {
     const { store } = this.ports;
     await store.guard(async () => {
-      await ensurePartitions(store.session);
+      // Somebody analyses a parent, for minutes: mostly today's are there, and a settle that finds none makes them.
+      await ensurePartitions(store.session).catch((error: unknown) => {
+        if (!isLockTimeout(error)) throw error;
+        this.#outage.complain("days ahead cannot be made yet", error);
+      });
       await this.#queues.prepare();
     });
   }
