@@ -93,6 +93,32 @@ describe("counters", () => {
     expect(await inspector.counts()).toEqual(rows);
   });
 
+  it("are rolled up in batches, however many deltas there are", async () => {
+    const hands = await Hands.open(bench, "many");
+    await bench.sql(
+      `insert into jobs.stat_delta (queue_id, lane, state, day, n)
+       select $1, $2, n % 2 * 5, 'epoch', 1 from generate_series(1, 1050) n`,
+      [hands.queueId, hands.lane],
+    );
+    const left = async () =>
+      (await bench.sql<{ n: number }>("select count(*)::int as n from jobs.stat_delta"))[0]!.n;
+    const steps: number[] = [];
+    let before = await left();
+    const run: Hands["session"]["run"] = async (...call) => {
+      const rows = await hands.session.run(...call);
+      const now = await left();
+      steps.push(before - now);
+      before = now;
+      return rows;
+    };
+    await rollUp({ run }, 100);
+    expect(await left()).toBe(0);
+    expect(Math.max(...steps)).toBe(100);
+    const found = (await inspector.counts()).find(({ queue }) => queue === "many");
+    expect(found).toMatchObject({ unfinished: 525, pruned: 525 });
+    await bench.sql("delete from jobs.stat where queue_id = $1", [hands.queueId]);
+  });
+
   it("do not count what was rolled back", async () => {
     const hands = await Hands.open(bench, "c");
     const before = await inspector.counts();
