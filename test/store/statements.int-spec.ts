@@ -216,6 +216,65 @@ describe.each([
   });
 });
 
+describe("what the upkeep sends through the front", () => {
+  /** Relations that are read whole. */
+  async function readWhole(name: string, values: string): Promise<(string | undefined)[]> {
+    const front = bench.session("front");
+    const statement = all.find((one) => one.name === name)!;
+    const run = async (text: string) => await front.run(new actual.Statement(null, () => text));
+    await run(`prepare it as ${statement.text(bench.schema)}`);
+    const found: (string | undefined)[] = [];
+    for (const mode of ["force_custom_plan", "force_generic_plan"]) {
+      await run(`set plan_cache_mode = ${mode}`);
+      const [row] = await run(`explain (format json) execute it (${values})`);
+      const walk = (node: Node) => {
+        if (node["Node Type"] === "Seq Scan") found.push(node["Relation Name"]);
+        node.Plans?.forEach(walk);
+      };
+      walk(JSON.parse(row![0]!)[0].Plan);
+    }
+    return found;
+  }
+
+  beforeAll(async () => {
+    await bench.sql(
+      `insert into jobs.done (id, created_at, run_at, attempt, queue_id, failures, lane, generation, kind, state)
+       select n, now(), now(), 1, $1, 0, $2, 1, 'work', 1 from generate_series(1, 60000) n`,
+      [queue(), lane()],
+    );
+    await bench.sql(
+      `insert into jobs.progress (job_id, reported_at, percent, attempt, queue_id)
+       select n, now() - interval '30 days', 1, 1, $1 from generate_series(30000, 90000) n`,
+      [queue()],
+    );
+    await bench.sql(
+      `insert into jobs.dead (id, created_at, run_at, worker, attempt, queue_id, failures, crashes, lane, generation, kind, payload, reason)
+       select n, now(), now(), n % 1000, 1, $1, 1, 0, $2, 1, 'work', '{}', 'exhausted' from generate_series(100001, 160000) n`,
+      [queue(), lane()],
+    );
+    await bench.sql(
+      `insert into jobs.worker (host, pid, beat_at) select 'old', n, now() - interval '1 year' from generate_series(1, 1500) n`,
+    );
+    await bench.sql("analyze jobs.done");
+    await bench.sql("analyze jobs.progress");
+    await bench.sql("analyze jobs.dead");
+    await bench.sql("analyze jobs.worker");
+  });
+
+  it("to prune progress reads neither it nor jobs whole", async () => {
+    const read = await readWhole("prune_progress", "0, 0, 5000");
+    // The catalogs, and days to come, in which there is nothing.
+    const today = new Date().toISOString().slice(0, 10).replaceAll("-", "");
+    const whole = ["progress", "job", "dead", "dead_archive", `done_${today}`];
+    expect(read.filter((name) => whole.includes(name!))).toEqual([]);
+  });
+
+  it("to forget workers reads no dead letters whole", async () => {
+    const read = await readWhole("forget_workers", "604800000");
+    expect(read.filter((name) => name !== "worker")).toEqual([]);
+  });
+});
+
 it("the front's own settings do as well for what it sends", async () => {
   const front = bench.session("front");
   const statement = all.find(({ name }) => name === "find_by_id")!;

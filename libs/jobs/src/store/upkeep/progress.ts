@@ -1,36 +1,46 @@
 import { type Runner, Statement } from "../../pg/statement.js";
 
 // What a finished job said last is kept as long as the job: older than every partition of finished jobs, and of no job
-// that is there.
+// that is there. The table is walked by its key, so that a statement looks at no more rows than it is told. OFFSET 0
+// keeps each look-up by its key: as joins the planner reads all that has finished, for each batch anew.
 const pruneProgress = new Statement(
   "prune_progress",
   (jobs) => `
-with gone as materialized (
-  select p.job_id, p.queue_id
+with walked as materialized (
+  select p.job_id, p.queue_id, p.reported_at, p.ctid as at
   from ${jobs}.progress p
-  where p.reported_at < (
+  where (p.job_id, p.queue_id) > ($1::bigint, $2::integer)
+  order by p.job_id, p.queue_id limit $3::integer
+), gone as materialized (
+  select w.at
+  from walked w
+  where w.reported_at < (
       select min(to_date(right(c.relname, 8), 'YYYYMMDD'))::timestamptz
       from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = '${jobs}.done'::regclass)
-    and not exists (select from ${jobs}.job j where j.id = p.job_id and j.queue_id = p.queue_id)
-    and not exists (select from ${jobs}.dead d where d.id = p.job_id and d.queue_id = p.queue_id)
-    and not exists (select from ${jobs}.dead_archive d where d.id = p.job_id and d.queue_id = p.queue_id)
-    and not exists (select from ${jobs}.done d where d.id = p.job_id and d.queue_id = p.queue_id)
-  limit $1::integer
+    ${["job", "dead", "dead_archive", "done"]
+      .map(
+        (table) =>
+          `and not exists (select from ${jobs}.${table} t where t.id = w.job_id and t.queue_id = w.queue_id offset 0)`,
+      )
+      .join("\n    ")}
 ), pruned as (
-  delete from ${jobs}.progress p using gone where p.job_id = gone.job_id and p.queue_id = gone.queue_id
+  delete from ${jobs}.progress p where p.ctid = any(array(select at from gone))
   returning p.job_id
 )
-select count(*) from pruned`,
+select (select count(*) from walked), (select count(*) from pruned), last.job_id, last.queue_id
+from (select 1) one left join (select w.job_id, w.queue_id from walked w order by 1 desc, 2 desc limit 1) last on true`,
 );
 
-const BATCH = 10_000;
+const BATCH = 5_000;
 
 /** Forgets the progress of jobs that are gone; answers of how many. */
 export async function prune(runner: Runner, batch = BATCH): Promise<number> {
+  let after: readonly (string | null)[] = ["-9223372036854775808", "0"];
   for (let all = 0; ;) {
-    const [row] = await runner.run(pruneProgress, [batch]);
-    const pruned = Number(row![0]);
-    all += pruned;
-    if (pruned < batch) return all;
+    const [row] = await runner.run(pruneProgress, [...after, batch]);
+    const [walked, pruned, ...last] = row!;
+    all += Number(pruned);
+    if (Number(walked) < batch) return all;
+    after = last;
   }
 }

@@ -49,13 +49,14 @@ from ${jobs}.worker w where w.beat_at > now() - interval '1 day' and w.keep_fini
 group by w.keep_finished`,
 );
 
+// OFFSET 0 keeps each look-up by its index; the lane lets in one that no other statement uses.
 const forgetSilent = new Statement(
   "forget_workers",
   (jobs) => `
 delete from ${jobs}.worker w
 where w.beat_at < now() - $1::float8 * interval '1 ms' - interval '2 days'
-  and not exists (select from ${jobs}.dead d where d.worker = w.id)
-  and not exists (select from ${jobs}.dead_archive d where d.worker = w.id)`,
+  and not exists (select from ${jobs}.dead d where d.worker = w.id and d.lane > -1 offset 0)
+  and not exists (select from ${jobs}.dead_archive d where d.worker = w.id and d.lane > -1 offset 0)`,
 );
 
 /** What a worker says of itself when it registers. */

@@ -14,6 +14,7 @@ create table ${jobs}.dead_archive (
   primary key (id, queue_id)
 );
 create index dead_archive_age on ${jobs}.dead_archive (queue_id, finished_at) where lane > -1;
+create index dead_archive_worker on ${jobs}.dead_archive (worker) where lane > -1;
 
 -- tables with a partition a day
 create table ${jobs}.daily (parent text collate "C" primary key);
