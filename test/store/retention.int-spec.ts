@@ -375,9 +375,14 @@ describe("a chore that fails", () => {
     await applyQueueSettings(hands.session, hands.queueId, settings(null, DAY_MS));
     const [id] = await letters(1, 2);
     await finishedAgo(9, 1);
+    await finishedAgo(8, 1);
     await bench.sql("create view jobs.in_the_way as select id from jobs.done_" + day(-9));
     await expect(retain()).rejects.toThrow(/done_\d{8}/);
     expect(await bench.state(id!)).toBeUndefined();
+    // One day that cannot go keeps no other.
+    expect((await partitions()).filter((name) => name.slice(-8) < day(0))).toEqual([
+      `done_${day(-9)}`,
+    ]);
     await bench.sql("drop view jobs.in_the_way");
     const [chore] = await bench.sql<{ soon: boolean }>(
       "select due_at between now() and now() + interval '1 minute' as soon from jobs.chore where name = 'retention'",

@@ -1,4 +1,4 @@
-import { isLockTimeout, isMissingSchema } from "../pg/sqlstate.js";
+import { isLockTimeout, isMissingSchema, sqlState } from "../pg/sqlstate.js";
 import { SchemaOutdatedError, type Store } from "../store/store.js";
 import { rollUp } from "../store/upkeep/chores.js";
 import { archiveDead, pruneDeadLetters, queuesWithAges } from "../store/upkeep/dead-letters.js";
@@ -57,8 +57,26 @@ async function dropDays(store: Store, keepMs: number): Promise<void> {
   if (days.length === 0) return;
   // The counts of those days move with them.
   await rollUp(store);
-  for (const day of days) await drop(store, day);
+  const problems: string[] = [];
+  // Whoever uses one day of a table uses them all; what else is wrong may be so with one day alone.
+  const inUse = new Set<string>();
+  for (const day of days) {
+    if (inUse.has(day.parent)) continue;
+    try {
+      await drop(store, day);
+    } catch (error) {
+      if (!isSqlError(error)) throw error;
+      problems.push(error.message);
+      if (error instanceof InUseError) inUse.add(day.parent);
+    }
+  }
+  if (problems.length > 0) throw new Error(problems.join("; "));
 }
+
+class InUseError extends Error {}
+
+const isSqlError = (error: unknown): error is Error =>
+  error instanceof InUseError || sqlState(error) !== undefined;
 
 async function drop(store: Store, day: PastDay): Promise<void> {
   for (let attempt = 1; ; attempt++) {
@@ -70,9 +88,10 @@ async function drop(store: Store, day: PastDay): Promise<void> {
     } catch (error) {
       if (!isLockTimeout(error)) throw error;
       if (attempt === ATTEMPTS)
-        throw new Error(`${day.name} cannot be dropped: a transaction that goes on is using it`, {
-          cause: error,
-        });
+        throw new InUseError(
+          `${day.name} cannot be dropped: a transaction that goes on is using it`,
+          { cause: error },
+        );
       await new Promise((resolve) => setTimeout(resolve, 100 * attempt));
     }
   }
