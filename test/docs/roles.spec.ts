@@ -126,6 +126,16 @@ describe("with the grants of the page", () => {
     for (const line of grants) await bench.sql(meant(line));
   });
 
+  it("nobody but a worker drops a day", async () => {
+    for (const name of ["producer", "admin"] as const) {
+      const client = new pg.Client(roles[name].url);
+      await client.connect();
+      const dropping = client.query(`select ${bench.schema}.drop_partition('done_20200101')`);
+      await expect(dropping).rejects.toMatchObject({ code: "42501" });
+      await client.end();
+    }
+  });
+
   it("a producer enqueues in every way, reads and cancels", async () => {
     const jobs = (await bench.app([root("producer")])).get(JobQueue);
     const queue = "produced";

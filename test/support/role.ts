@@ -28,6 +28,7 @@ export class Role {
       "usage, create on schema jobs",
       "all on all tables in schema jobs",
       "all on all sequences in schema jobs",
+      "execute on all functions in schema jobs",
     );
   }
 

@@ -81,6 +81,8 @@ begin
   execute format('drop table if exists ${jobs}.%I', part);
   return true;
 end $$;
+-- it has the rights of the owner, and whoever may look at jobs may call functions
+revoke execute on function ${jobs}.drop_partition(text) from public;
 
 -- state 5 pruned, 6 archived
 create function ${jobs}.count_done_out() returns trigger language plpgsql as $$
