@@ -1,4 +1,4 @@
-import { EnqueueOutcomeUnknownError, LeaseLostError } from "nestjs-pg-jobs";
+import { type EnqueueOptions, EnqueueOutcomeUnknownError, LeaseLostError } from "nestjs-pg-jobs";
 import { Database } from "../../libs/jobs/src/pg/database.js";
 import { enqueueFor } from "../../libs/jobs/src/queue/enqueue-for.js";
 import { Hints } from "../../libs/jobs/src/queue/hints.js";
@@ -16,7 +16,7 @@ let hands: Hands;
 let proxy: TcpProxy;
 let database: Database;
 let lost: number;
-let child: (options?: { key?: string }) => Promise<{ id: string; deduplicated: boolean }>;
+let child: (options?: EnqueueOptions) => Promise<{ id: string; deduplicated: boolean }>;
 let parent: { queueId: number; id: string; attempt: number; worker: number };
 
 beforeAll(async () => {
@@ -76,6 +76,21 @@ describe("a child of a running attempt", () => {
     expect(lost).toBe(3);
     expect(await children()).toEqual([]);
   });
+
+  it.each(["keep", "replace"] as const)(
+    "with a window or a replacement (%s) is refused as well, and no other job is touched",
+    async (onConflict) => {
+      const { id } = await child({ key: "k" });
+      parent = { ...parent, attempt: parent.attempt + 1 };
+      const before = await bench.sql("select * from jobs.job order by id");
+      for (let n = 0; n < 8; n++)
+        for (const key of ["k", `fresh ${n}`])
+          await expect(child({ key, onConflict, window: "1h" })).rejects.toThrow(LeaseLostError);
+      expect(await children()).toEqual([id]);
+      expect(await bench.sql("select * from jobs.job order by id")).toEqual(before);
+      expect(await bench.sql("select from jobs.dedup")).toEqual([]);
+    },
+  );
 
   it("waits for a take-over that is under way, and is refused after it", async () => {
     await hands.expire(parent.id);

@@ -28,13 +28,14 @@ where ${STANDS}
 union all select null, null, null where not ${STANDS}`,
 );
 
-// The share lock makes a take-over wait until this is committed, and this impossible after it.
+// The share lock makes a take-over wait until this is committed, and this impossible after it. The function's queue
+// comes from the locked row: else the planner may call it before it looks whether there is one.
 const insertUniqueForAttempt = new Statement(
   "enqueue_unique_fenced",
   (jobs) => `
 -- → queued, or replaced, if the parent's attempt is still the current one
 with ${standing(jobs, "$5::integer", 7)}, me as materialized (
-  select j.id from ${jobs}.job j
+  select $5::integer as of_queue from ${jobs}.job j
   where j.queue_id = $1::integer and j.id = $2::bigint and j.attempt = $3::integer and j.worker = $4::integer
     and j.lease_until is not null
   for share
@@ -42,7 +43,7 @@ with ${standing(jobs, "$5::integer", 7)}, me as materialized (
 select new.id::text as fresh, placed.id::text as holder, placed.outcome
 from me
 cross join lateral jsonb_to_recordset($6::text::jsonb) as new ${columns}
-cross join lateral ${place(jobs, "$5::integer")} placed
+cross join lateral ${place(jobs, "me.of_queue")} placed
 where ${STANDS}
 union all select null, null, null where not ${STANDS}`,
 );
