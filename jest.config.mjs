@@ -31,7 +31,8 @@ export default {
     ],
   },
   maxWorkers: 2,
-  testTimeout: 30_000,
+  // A minute is longer than any wait of a spec: `until` gives up first, and says on what.
+  testTimeout: 60_000,
   globalSetup: "<rootDir>/test/global-setup.mjs",
   globalTeardown: "<rootDir>/test/global-teardown.mjs",
   setupFiles: ["<rootDir>/test/setup-env.mjs"],

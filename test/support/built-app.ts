@@ -43,7 +43,7 @@ export class BuiltApp {
         if (!found && this.child.exitCode !== null) throw new Error(`it ended: ${this.output}`);
         return found;
       },
-      { timeout: 20_000, what: `it says ${type}` },
+      { timeout: 30_000, what: `it says ${type}` },
     );
   }
 

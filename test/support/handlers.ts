@@ -77,7 +77,7 @@ export async function reached(
   bench: Bench,
   id: string,
   state: string,
-  { attempt = 1, timeout = 10_000 } = {},
+  { attempt = 1, timeout = 20_000 } = {},
 ): Promise<StatusRow> {
   return await until(
     async () => {

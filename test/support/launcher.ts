@@ -92,7 +92,7 @@ export class Launcher {
       if (!match && this.over) throw new Error(`it ended: ${this.output}`);
       return match && (match[1] ?? match[0]);
     };
-    return until(find, { timeout: 15_000, what: `the launcher prints ${String(pattern)}` });
+    return until(find, { timeout: 30_000, what: `the launcher prints ${String(pattern)}` });
   }
 
   /** The process ids of the apps. */

@@ -46,7 +46,7 @@ export class WorkerProcess {
   }
 
   /** Waits until it is ready, or is not. */
-  async answers(name: "livez" | "readyz", status: number, timeout = 15_000): Promise<void> {
+  async answers(name: "livez" | "readyz", status: number, timeout = 30_000): Promise<void> {
     await until(async () => (await this.probe(name)) === status, {
       what: `/${name} answers ${status}`,
       timeout,
@@ -57,7 +57,7 @@ export class WorkerProcess {
     const find = () => pattern.exec(this.output)?.[1];
     await until(() => find() ?? this.over, {
       what: `it prints ${String(pattern)}`,
-      timeout: 15_000,
+      timeout: 30_000,
     });
     const found = find();
     if (found === undefined) throw new Error(`it ended: ${this.output}`);

@@ -2,7 +2,7 @@ import { inspect } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface UntilOptions {
-  /** In ms. */
+  /** In ms; what is waited for on a machine that is slow, or stands still for a while, has come by then. */
   timeout?: number;
   every?: number;
   /** Completes "gave up waiting until …". */
@@ -17,7 +17,7 @@ type Truthy<T> = Exclude<T, false | 0 | "" | null | undefined>;
  */
 export async function until<T>(
   check: () => T | Promise<T>,
-  { timeout = 10_000, every = 20, what = "the check holds" }: UntilOptions = {},
+  { timeout = 20_000, every = 20, what = "the check holds" }: UntilOptions = {},
 ): Promise<Truthy<T>> {
   const end = performance.now() + timeout;
   for (;;) {

@@ -205,7 +205,7 @@ export class WorkerProcess {
 
   /** Its connection for claims has answered. */
   async ready(): Promise<void> {
-    await this.#until(() => this.#readyAt !== undefined, "the worker is ready", 20_000);
+    await this.#until(() => this.#readyAt !== undefined, "the worker is ready", 30_000);
   }
 
   /** Connected for so long that it takes over what others have let expire. */
@@ -216,7 +216,7 @@ export class WorkerProcess {
   }
 
   /** Waits until this job has reached its gate here, in this attempt or a later one. */
-  async atGate(id: string, attempt = 1, timeout = 10_000): Promise<void> {
+  async atGate(id: string, attempt = 1, timeout = 20_000): Promise<void> {
     const reached = () => this.gated.some((one) => one.id === id && one.attempt >= attempt);
     await this.#until(reached, `job ${id} is at its gate`, timeout);
   }
@@ -240,7 +240,7 @@ export class WorkerProcess {
   async enqueue(kind: string, payloads: readonly object[], keys?: string): Promise<string[]> {
     const number = ++this.#asked;
     this.child.send({ type: "enqueue", number, kind, payloads, keys });
-    await this.#until(() => this.#made.has(number), "it has enqueued", 20_000);
+    await this.#until(() => this.#made.has(number), "it has enqueued", 30_000);
     const { ids, error } = this.#made.get(number)!;
     this.#made.delete(number);
     if (!ids) throw new Error(error);
@@ -265,7 +265,7 @@ export class WorkerProcess {
   }
 
   /** How it ended: its code, or the signal that killed it. */
-  async exit(timeout = 30_000): Promise<number | NodeJS.Signals> {
+  async exit(timeout = 40_000): Promise<number | NodeJS.Signals> {
     await until(() => this.#closed, { timeout, what: `worker ${this.pid} ends` });
     return this.child.exitCode ?? this.child.signalCode!;
   }
@@ -275,14 +275,14 @@ export class WorkerProcess {
     if (!this.over) {
       this.cont();
       this.kill("SIGTERM");
-      const force = setTimeout(() => this.kill("SIGKILL"), 8_000);
+      const force = setTimeout(() => this.kill("SIGKILL"), 20_000);
       await this.exit();
       clearTimeout(force);
     }
     return this.child.exitCode ?? this.child.signalCode!;
   }
 
-  async #until(check: () => unknown, what: string, timeout = 10_000): Promise<void> {
+  async #until(check: () => unknown, what: string, timeout = 20_000): Promise<void> {
     let gone = false;
     await until(() => (gone = this.over) || check(), { what, timeout, every: 5 });
     if (gone) throw new Error(`worker ${this.pid} has ended before ${what}: ${this.output}`);
