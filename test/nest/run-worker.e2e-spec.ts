@@ -7,6 +7,9 @@ import { TcpProxy } from "../support/tcp-proxy.js";
 import { WorkerProcess } from "../support/run-worker-process.js";
 import { until } from "../support/until.js";
 
+/** What a busy machine adds to what is promised, the start of a process and its end: far less than for ever. */
+const SLACK_MS = 10_000;
+
 describe("runWorker, as a process of its own", () => {
   let bench: Bench;
   let worker: WorkerProcess | undefined;
@@ -26,12 +29,14 @@ describe("runWorker, as a process of its own", () => {
     await worker.answers("readyz", 200);
     const jobs = await bench.producer();
     const { id } = await jobs.enqueue("slow");
-    await reached(bench, id, "running");
+    await worker.begins("slow");
     worker.kill("SIGTERM");
     await worker.answers("readyz", 503);
     expect(await worker.probe("livez")).toBe(200);
     worker.kill("SIGTERM");
     worker.kill("SIGINT");
+    expect(await worker.probe("livez")).toBe(200);
+    worker.kill("SIGHUP");
     expect(await worker.exit()).toBe(0);
     expect(await row(bench, id)).toMatchObject({ state: "succeeded", result: "done", attempt: 1 });
   });
@@ -40,11 +45,11 @@ describe("runWorker, as a process of its own", () => {
     const worker = start({ grace: "500ms" });
     await worker.answers("readyz", 200);
     const { id } = await (await bench.producer()).enqueue("hung");
-    await reached(bench, id, "running");
+    await worker.begins("hung");
     const from = performance.now();
     worker.kill("SIGTERM");
     expect(await worker.exit()).toBe(70);
-    expect(performance.now() - from).toBeLessThan(500 + 5_000);
+    expect(performance.now() - from).toBeLessThan(500 + 5_000 + SLACK_MS);
     expect(await row(bench, id)).toMatchObject({ state: "queued", attempt: 1, failures: 0 });
   });
 
@@ -53,14 +58,13 @@ describe("runWorker, as a process of its own", () => {
     try {
       const worker = start({ url: proxy.url(bench.url), grace: "500ms" });
       await worker.answers("readyz", 200);
-      const { id } = await (await bench.producer()).enqueue("hung");
-      await reached(bench, id, "running");
+      await (await bench.producer()).enqueue("hung");
+      await worker.begins("hung");
       proxy.setMode("blackhole");
       const from = performance.now();
       worker.kill("SIGTERM");
       expect(await worker.exit()).toBe(70);
-      // What the process itself adds: its last breath.
-      expect(performance.now() - from).toBeLessThan(500 + 5_000 + 500);
+      expect(performance.now() - from).toBeLessThan(500 + 5_000 + SLACK_MS);
     } finally {
       await proxy.close();
     }
@@ -75,29 +79,24 @@ describe("runWorker, as a process of its own", () => {
     async function afterlife(worker: WorkerProcess): Promise<number> {
       worker.kill("SIGUSR2");
       expect(await worker.exit()).toBe(0);
-      const [, after] = worker.output.split(/^closed /m);
-      expect(after).toMatch(/^\d+\nexit \d+\n$/);
-      const [closed, exit] = after!.split("\nexit ").map(Number);
-      return exit! - closed!;
+      const [, after] = worker.output.split(/^closed\n/m);
+      expect(after).toMatch(/^exit \d+\n$/);
+      return Number(after!.slice("exit ".length));
     }
 
-    it.each(["hung", "brief", undefined])(
-      "a body that is %s",
-      async (kind) => {
-        const worker = start({ url: proxy.url(bench.url), grace: "500ms" });
-        await worker.answers("readyz", 200);
-        if (kind) {
-          const { id } = await (await bench.producer()).enqueue(kind);
-          await reached(bench, id, "running");
-        }
-        proxy.setMode("reset");
-        await until(() => proxy.connections === 0, { what: "all is lost" });
-        proxy.setMode("blackhole");
-        await until(() => proxy.connections >= 2, { what: "it connects again" });
-        expect(await afterlife(worker)).toBeLessThan(300);
-      },
-      20_000,
-    );
+    it.each(["hung", "brief", undefined])("a body that is %s", async (kind) => {
+      const worker = start({ url: proxy.url(bench.url), grace: "500ms" });
+      await worker.answers("readyz", 200);
+      if (kind) {
+        await (await bench.producer()).enqueue(kind);
+        await worker.begins(kind);
+      }
+      proxy.setMode("reset");
+      await until(() => proxy.connections === 0, { what: "all is lost" });
+      proxy.setMode("blackhole");
+      await until(() => proxy.connections >= 2, { what: "it connects again" });
+      expect(await afterlife(worker)).toBeLessThan(300);
+    });
 
     it("it was never there", async () => {
       proxy.setMode("blackhole");
@@ -105,7 +104,7 @@ describe("runWorker, as a process of its own", () => {
       await worker.port();
       await until(() => proxy.connections >= 1, { what: "it connects" });
       expect(await afterlife(worker)).toBeLessThan(300);
-    }, 20_000);
+    });
   });
 
   it("wrong options: ends with 1, says all that is wrong, and shows no stack", async () => {
@@ -149,7 +148,8 @@ describe("runWorker, as a process of its own", () => {
     const { id: brief } = await jobs.enqueue("brief");
     const { id: hung } = await jobs.enqueue("hung");
     const worker = start({ bootHangs: true, grace: "1s" });
-    await reached(bench, hung, "running");
+    await worker.begins("brief");
+    await worker.begins("hung");
     worker.kill("SIGTERM");
     worker.kill("SIGTERM");
     expect(await worker.exit()).toBe(70);
@@ -170,7 +170,7 @@ describe("runWorker, as a process of its own", () => {
       await reached(bench, id, "succeeded");
       proxy.setMode("reset");
       // A database that is away is no reason to be restarted.
-      await worker.answers("readyz", 503, 20_000);
+      await worker.answers("readyz", 503);
       expect(await worker.probe("livez")).toBe(200);
       proxy.setMode("pass");
       await worker.answers("readyz", 200);
@@ -187,7 +187,7 @@ describe("runWorker, as a process of its own", () => {
     const from = performance.now();
     worker.kill("SIGTERM");
     expect(await worker.exit()).toBe(70);
-    expect(performance.now() - from).toBeLessThan(500 + 5_000 + 1_000);
+    expect(performance.now() - from).toBeLessThan(500 + 5_000 + SLACK_MS);
   });
 
   it("SIGTERM after close(): ends a process that something else keeps alive", async () => {
@@ -208,8 +208,13 @@ describe("runWorker, as a process of its own", () => {
       await role.limit(3);
       const worker = start({ url: role.url });
       await worker.answers("readyz", 200);
+      const connections = async () =>
+        (await bench.sql("select from pg_stat_activity where usename = $1", [role.name])).length;
+      await until(async () => (await connections()) === 3, {
+        what: "all that it may open are open",
+      });
       const { id } = await (await bench.producer()).enqueue("quick");
-      await worker.answers("readyz", 503, 20_000);
+      await worker.answers("readyz", 503, 40_000);
       expect(worker.output).toMatch(/settling fails and is tried again/);
       expect(worker.output).toMatch(/too many connections for role/);
       expect(await bench.state(id)).toBe("running");
@@ -223,7 +228,7 @@ describe("runWorker, as a process of its own", () => {
       await worker?.exit();
       await role.drop();
     }
-  }, 60_000);
+  }, 120_000);
 
   it("without the schema: not ready, says so, and goes on by itself once it is there", async () => {
     await bench.close();
@@ -231,9 +236,9 @@ describe("runWorker, as a process of its own", () => {
     const worker = start();
     expect(await worker.probe("readyz")).toBe(503);
     expect(await worker.probe("livez")).toBe(200);
+    await until(() => worker.output.includes("pg-jobs migrate"), { what: "it says so" });
     await bench.migrate();
     await worker.answers("readyz", 200);
-    expect(worker.output).toContain("pg-jobs migrate");
     const { id } = await (await bench.producer()).enqueue("quick");
     await reached(bench, id, "succeeded");
   });

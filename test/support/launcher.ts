@@ -110,8 +110,13 @@ export class Launcher {
     this.child.kill(signal);
   }
 
+  /** Its exit code, once it has ended and all that it has said is read. */
   async exit(): Promise<number | null> {
     if (!this.over) await once(this.child, "exit");
+    const { stdout, stderr } = this.child;
+    // A server that it has left behind may hold its output open.
+    const read = { timeout: 5_000, what: "its output is read" };
+    await until(() => stdout!.closed && stderr!.closed, read).catch(() => undefined);
     return this.child.exitCode;
   }
 

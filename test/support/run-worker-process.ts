@@ -9,6 +9,7 @@ const script = path.resolve(import.meta.dirname, "../fixtures/run-worker.mjs");
 export class WorkerProcess {
   output = "";
   readonly #child: ChildProcess;
+  readonly #closed: Promise<unknown>;
 
   constructor(fixture: object) {
     this.#child = spawn(process.execPath, [script], {
@@ -17,6 +18,7 @@ export class WorkerProcess {
     });
     for (const stream of [this.#child.stdout!, this.#child.stderr!])
       stream.setEncoding("utf8").on("data", (text) => (this.output += text));
+    this.#closed = once(this.#child, "close");
   }
 
   get over(): boolean {
@@ -27,15 +29,20 @@ export class WorkerProcess {
     this.#child.kill(signal);
   }
 
-  /** Its exit code, once it has ended. */
+  /** Its exit code, once it has ended and all that it has said is read. */
   async exit(): Promise<number | null> {
-    if (!this.over) await once(this.#child, "exit");
+    await this.#closed;
     return this.#child.exitCode;
   }
 
   /** Where its probes are. */
   async port(): Promise<number> {
     return Number(await this.#line(/^port (\d+)$/m));
+  }
+
+  /** Waits until the body of a job of this kind has begun: its claim is in the table before. */
+  async begins(kind: string): Promise<void> {
+    await this.#line(new RegExp(`^(begun ${kind})$`, "m"));
   }
 
   /** The status of a probe. */
