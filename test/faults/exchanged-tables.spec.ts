@@ -29,7 +29,7 @@ const worker = async (poll = "200ms") =>
   await bench.worker(handlers(), { poll, queues: { default: {}, bulk: {} } });
 
 const madeAnew = async () => {
-  await bench.sql(`drop schema ${bench.schema} cascade`);
+  await bench.drop();
   await bench.migrate();
 };
 
@@ -172,7 +172,7 @@ it("a restored backup is worked on by those who knew what came after it", async 
     await bench.sql(`create table jobs.kept_${table} as table jobs.${table}`);
   await worker();
   for (const kind of KINDS) await send(old, kind);
-  await until(() => ran.length === 3, { what: "all have run" });
+  await until(async () => (await bench.states()).succeeded === 3, { what: "all have run" });
   const client = await bench.client();
   await client.query("begin");
   for (const table of tables) {
