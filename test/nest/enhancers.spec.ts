@@ -35,6 +35,7 @@ import {
 import { ExternalContextCreator } from "@nestjs/core";
 import { reached } from "../support/handlers.js";
 import { Bench, feature } from "../support/harness.js";
+import { until } from "../support/until.js";
 
 const seen: unknown[] = [];
 
@@ -235,6 +236,8 @@ describe("enhancers of handlers", () => {
     const logged = jest.spyOn(Logger.prototype, "error").mockImplementation(() => undefined);
     await run("silent", {}, "dead");
     await run("quiet", {}, "dead");
+    // The row is there before the worker has its answer.
+    await until(() => logged.mock.calls.length >= 2, { what: "both are logged" });
     expect(logged.mock.calls.map(([message]) => message)).toEqual(["Job is dead", "Job is dead"]);
     logged.mockRestore();
   });

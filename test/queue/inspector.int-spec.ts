@@ -4,6 +4,7 @@ import { beat, register, retire } from "../../libs/jobs/src/store/workers/worker
 import { ensureQueue } from "../../libs/jobs/src/store/queues/lanes.js";
 import { Bench } from "../support/harness.js";
 import { Gate, handler, reached } from "../support/handlers.js";
+import { until } from "../support/until.js";
 
 // What people who operate it look at: queues, and the workers that serve them.
 
@@ -99,6 +100,10 @@ describe("workers", () => {
     expect((await inspector.get(id))!.worker).toBe(seen!.worker);
     gate.open();
     await working.close();
+    // It says so when it goes, and does not wait long for the answer.
+    await until(async () => (await inspector.workers())[0]!.alive === false, {
+      what: "it is gone",
+    });
     expect((await inspector.workers())[0]).toMatchObject({ alive: false, running: 0 });
   });
 });

@@ -49,6 +49,11 @@ describe("kinds that no worker knows", () => {
     await app.close();
     await jobs.enqueue("left");
     const inspector = (await bench.app([bench.root()])).get(JobInspector);
-    expect(await inspector.unknownKinds()).toEqual([{ queue: "default", kind: "left" }]);
+    // It says so when it goes, and does not wait long for the answer.
+    const unknown = await until(async () => {
+      const kinds = await inspector.unknownKinds();
+      return kinds.length > 0 && kinds;
+    });
+    expect(unknown).toEqual([{ queue: "default", kind: "left" }]);
   });
 });
