@@ -186,7 +186,7 @@ describe("scopes of providers with handlers", () => {
         collect();
         return Object.values(lives).every(({ made, gone }) => made - gone < 200);
       },
-      { timeout: 20_000, every: 100, what: "the instances are gone" },
+      { timeout: 40_000, every: 100, what: "the instances are gone" },
     );
   }, 120_000);
 });

@@ -1,3 +1,4 @@
+import { jest } from "@jest/globals";
 import { Deadlines } from "../../libs/jobs/src/worker/deadlines.js";
 import { until } from "../support/until.js";
 
@@ -17,14 +18,32 @@ describe("Deadlines", () => {
   const all = async (count: number) =>
     await until(() => passed.length === count, { every: 2, what: `${count} have passed` });
 
-  it("tells each in its time, not before, whatever the order they came in", async () => {
-    const from = performance.now();
-    const waits = { c: 120, a: 20, d: 180, b: 60 };
+  it("tells each in its time, not before, whatever the order they came in", () => {
+    // By a clock of its own: on a machine that stands still several pass at once.
+    jest.useFakeTimers();
+    try {
+      const from = performance.now();
+      const waits = { c: 120, a: 20, d: 180, b: 60 };
+      for (const [item, ms] of Object.entries(waits)) deadlines.add(item, ms);
+      jest.advanceTimersByTime(1_000);
+      expect(passed).toEqual(["a", "b", "c", "d"]);
+      for (const [item, ms] of Object.entries(waits)) {
+        expect(times.get(item)! - from).toBeGreaterThanOrEqual(ms);
+        expect(times.get(item)! - from).toBeLessThan(ms + 5);
+      }
+    } finally {
+      deadlines.clear();
+      jest.useRealTimers();
+    }
+  });
+
+  it("tells what passes while the loop stands still, each once", async () => {
+    const waits = { c: 50, a: 10, b: 30 };
     for (const [item, ms] of Object.entries(waits)) deadlines.add(item, ms);
-    await all(4);
-    expect(passed).toEqual(["a", "b", "c", "d"]);
-    for (const [item, ms] of Object.entries(waits))
-      expect(times.get(item)! - from).toBeGreaterThanOrEqual(ms);
+    const end = performance.now() + 80;
+    while (performance.now() < end);
+    await all(3);
+    expect(passed.toSorted()).toEqual(["a", "b", "c"]);
   });
 
   it("tells items of one duration in the order they came", async () => {
@@ -55,10 +74,10 @@ describe("Deadlines", () => {
 
   it("a later deadline that comes first does not hold up an earlier one", async () => {
     const from = performance.now();
-    deadlines.add("late", 5_000);
+    deadlines.add("late", 15_000);
     deadlines.add("early", 20);
     await all(1);
-    expect(performance.now() - from).toBeLessThan(4_000);
+    expect(performance.now() - from).toBeLessThan(14_000);
   });
 
   it("one beyond the longest timer of Node has not passed at once", async () => {

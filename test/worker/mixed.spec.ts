@@ -43,7 +43,7 @@ it("two workers, 2,000 jobs of every fate: each is settled once, as its runs say
     await Promise.all(workers);
     await until(async () => (await bench.sql("select 1 from jobs.job limit 1")).length === 0, {
       what: "all to be settled",
-      timeout: 25_000,
+      timeout: 60_000,
     });
 
     const rows = await bench.sql<{
@@ -93,4 +93,4 @@ it("two workers, 2,000 jobs of every fate: each is settled once, as its runs say
   } finally {
     await bench.close();
   }
-});
+}, 120_000);

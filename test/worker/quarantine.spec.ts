@@ -57,11 +57,11 @@ describe("quarantine", () => {
       { poll: "100ms", queues: { default: { concurrency: 5 } } },
     );
     const jobs = app.get(JobQueue);
-    await jobs.enqueueMany(work, payloads(2_500));
+    await jobs.enqueueMany(work, payloads(5_000));
     await until(() => ran > 0);
     const id = await addSuspect(jobs);
     await until(async () => (await bench.state(id)) === "succeeded", {
-      timeout: 25_000,
+      timeout: 40_000,
       what: "the suspect to run",
     });
     const before = ran;
@@ -84,7 +84,7 @@ describe("quarantine", () => {
     const jobs = app.get(JobQueue);
     const { id } = await jobs.enqueue(suspect, {});
     // Dead by its timeout, but its body goes on.
-    await until(async () => (await bench.state(id)) === "dead", { timeout: 15_000 });
+    await until(async () => (await bench.state(id)) === "dead", { timeout: 30_000 });
     const other = await addSuspect(jobs);
     await sleep(500);
     await jobs.enqueueMany(work, payloads(3));
@@ -101,10 +101,10 @@ describe("quarantine", () => {
       { poll: "100ms" },
     );
     const jobs = app.get(JobQueue);
-    await jobs.enqueueMany(suspect, payloads(1_500));
+    await jobs.enqueueMany(suspect, payloads(3_000));
     const id = await addSuspect(jobs);
     await until(async () => (await bench.state(id)) === "succeeded", {
-      timeout: 25_000,
+      timeout: 40_000,
       what: "the suspect to run",
     });
     expect((await bench.states()).queued).toBeGreaterThan(0);
@@ -131,10 +131,10 @@ describe("quarantine", () => {
     const secluded = async () =>
       (await bench.sql("select from jobs.chore where name = 'seclusion' and due_at > now()"))
         .length > 0;
-    await until(secluded, { timeout: 15_000, what: "one of them begins to make itself empty" });
+    await until(secluded, { timeout: 30_000, what: "one of them begins to make itself empty" });
     // Until the patience of the others is over too.
     const since = performance.now();
-    await until(() => performance.now() - since > 10_500, { timeout: 12_000 });
+    await until(() => performance.now() - since > 10_500, { timeout: 20_000 });
 
     // One job of each ends: each has room for another, and one of them takes none.
     const held = await bench.sql<{ worker: number; number: string }>(
@@ -153,10 +153,10 @@ describe("quarantine", () => {
 
     for (const gate of gates) gate.open();
     await until(async () => (await bench.state(id)) === "succeeded", {
-      timeout: 20_000,
+      timeout: 40_000,
       what: "the suspect to run",
     });
-  }, 90_000);
+  }, 120_000);
 
   it("a worker that drains begins with no further suspect", async () => {
     const other = defineJob("other-suspect", { queue: "other" });
@@ -187,5 +187,5 @@ describe("quarantine", () => {
         rest.split("-")[1],
       ]),
     ).toEqual([{ attempt: 0, crashes: 2, lease_until: null }]);
-  }, 30_000);
+  });
 });

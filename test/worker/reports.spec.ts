@@ -61,11 +61,12 @@ describe("a handler that says how far it is", () => {
   });
 
   it("a hundred thousand times costs a row a second, and no error however odd it is", async () => {
+    let seconds = 0;
     const app = await bench.worker([
       handler("work", async (_, job) => {
-        const end = performance.now() + 2_500;
+        const from = performance.now();
         let n = 0;
-        while (performance.now() < end) {
+        while (performance.now() - from < 2_500 || n < 100_000) {
           for (let i = 0; i < 10_000; i++) job.progress((n++ / 1e6) % 100, `note ${n}`);
           await new Promise((resolve) => setImmediate(resolve));
         }
@@ -74,17 +75,19 @@ describe("a handler that says how far it is", () => {
           job.log(odd as string);
         }
         job.progress(101, "a\0\ud800");
+        seconds = (performance.now() - from) / 1_000;
         return n;
       }),
     ]);
     const inspector = app.get(JobInspector);
     const { id } = await app.get(JobQueue).enqueue("work", {});
     const { result } = await reached(bench, id, "succeeded");
-    expect(Number(result)).toBeGreaterThan(200_000);
+    expect(Number(result)).toBeGreaterThanOrEqual(100_000);
     expect(await inspector.progress(id)).toMatchObject({ percent: 100, note: "a\ufffd\ufffd" });
     expect(await texts(inspector, id)).toHaveLength(6);
     await until(async () => (await rowVersions()) > 0, { what: "statistics" });
-    expect(await rowVersions()).toBeLessThanOrEqual(4);
+    // And one before its settle.
+    expect(await rowVersions()).toBeLessThanOrEqual(seconds + 2);
   });
 
   it("is heard whatever becomes of the attempt; the next one goes on", async () => {
@@ -161,7 +164,7 @@ describe("a handler that says how far it is", () => {
     );
     await until(async () => (await bench.states()).succeeded === count, {
       what: "all",
-      timeout: 30_000,
+      timeout: 50_000,
     });
     const rows = await bench.sql<{ id: string; percent: number; text: string }>(
       `select s.id, p.percent, l.text from jobs.job_status s join jobs.progress p on p.job_id = s.number
@@ -332,7 +335,7 @@ it("on a schema of the release before, jobs run, and are heard from once it is b
     const inspector = app.get(JobInspector);
     await until(async () => (await texts(inspector, later.id)).includes("y"), {
       what: "it is written",
-      timeout: 20_000,
+      timeout: 40_000,
     });
     expect(await texts(inspector, id)).toEqual([]);
     slow.open();

@@ -112,7 +112,6 @@ describe("timeouts", () => {
     const { id: next } = await jobs.enqueue(Stuck);
     await reached(bench, id, "dead");
     expect(performance.now() - from).toBeGreaterThan(5_290);
-    expect(performance.now() - from).toBeLessThan(9_000);
     // Claimed, or waiting: in no case started.
     expect(starts).toHaveLength(1);
     stuck.open();
