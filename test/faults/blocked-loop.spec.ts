@@ -3,7 +3,8 @@ import { TransitionLog, violations } from "../support/invariants.js";
 import { until } from "../support/until.js";
 import { Ledger, WorkerProcess } from "../support/worker-process.js";
 
-const LEASE_MS = 2_000;
+/** Of which half is left when it is renewed: nobody else may take over because the machine stands still. */
+const LEASE_MS = 4_000;
 const TIMEOUT_MS = 1_000;
 /** A running job is renewed so much longer than its timeout. */
 const BEYOND_MS = 10_000;
@@ -48,7 +49,7 @@ describe("a handler that blocks the event loop", () => {
     await until(() => ledger.starts(blocker.id).length === 1, { what: "it blocks" });
     other.cont();
     await until(async () => (await bench.states()).succeeded === made.length, {
-      timeout: 20_000,
+      timeout: 40_000,
       what: "all have succeeded",
     });
     // The other one saw nothing to take over, though it looked all the time.
@@ -60,7 +61,7 @@ describe("a handler that blocks the event loop", () => {
     )) as [{ ms: number }];
     expect(ms).toBeGreaterThanOrEqual(3 * LEASE_MS);
     expect((await blocked.report()).lost).toBe(0);
-  }, 40_000);
+  }, 90_000);
 
   it("for ever is renewed until its time is up, then another takes over", async () => {
     const jobs = await bench.producer();
@@ -69,7 +70,7 @@ describe("a handler that blocks the event loop", () => {
     const first = await until(() => ledger.starts(id)[0], { what: "it spins" });
     other.cont();
     await until(async () => (await bench.state(id)) === "succeeded", {
-      timeout: TIMEOUT_MS + BEYOND_MS + LEASE_MS + 8_000,
+      timeout: TIMEOUT_MS + BEYOND_MS + LEASE_MS + 30_000,
       what: "the other has finished it",
     });
     const [, second, ...more] = ledger.starts(id);
@@ -77,8 +78,8 @@ describe("a handler that blocks the event loop", () => {
     expect(second).toMatchObject({ attempt: 2, pid: other.pid });
     const after = second!.at - first.at;
     expect(after).toBeGreaterThan(TIMEOUT_MS + BEYOND_MS);
-    expect(after).toBeLessThan(TIMEOUT_MS + BEYOND_MS + LEASE_MS + 3_000);
+    expect(after).toBeLessThan(TIMEOUT_MS + BEYOND_MS + LEASE_MS + 20_000);
     expect(other.heard("rescued", id)).toHaveLength(1);
     expect(await violations(bench, { log, ledger })).toEqual([]);
-  }, 60_000);
+  }, 90_000);
 });

@@ -33,14 +33,14 @@ describe("a worker with nothing to do", () => {
     ledger = new Ledger();
     for (const queues of [1, 50]) idlers.push(await begin(queues));
     idlers.push(await beginApp());
-  }, 60_000);
+  }, 180_000);
   afterAll(async () => {
     await Promise.all(idlers.map((one) => one.end()));
     await Promise.all(idlers.map(({ bench }) => bench.close()));
     await admin.end();
     await server.stop();
     ledger.remove();
-  }, 30_000);
+  }, 90_000);
 
   /** Each of its queues has had a job. */
   async function begin(queues: number): Promise<Idler> {
@@ -60,7 +60,7 @@ describe("a worker with nothing to do", () => {
     for (const queue of names) await jobs.enqueue("noop", {}, { queue });
     await worker.ready();
     await until(async () => (await bench.states()).succeeded === queues, {
-      timeout: 20_000,
+      timeout: 40_000,
       what: "it has worked",
     });
     await rolledUp(bench);
@@ -79,7 +79,7 @@ describe("a worker with nothing to do", () => {
     const port = await app.ready();
     // It listens before it has begun: what it sends until then is no idleness.
     await until(async () => (await fetch(`http://127.0.0.1:${port}/readyz`)).ok, {
-      timeout: 20_000,
+      timeout: 40_000,
       what: "it works",
     });
     await until(
@@ -125,26 +125,30 @@ describe("a worker with nothing to do", () => {
       await admin.query("select pg_stat_statements_reset()");
       const since = performance.now();
       await until(() => performance.now() - since >= IDLE_MS, {
-        timeout: IDLE_MS + 5_000,
+        timeout: IDLE_MS + 30_000,
         every: 100,
         what: "a minute is over",
       });
-      for (const { what, role, pid } of idlers) {
+      for (const { what, role } of idlers) {
         const sent = await statements(role);
         const calls = sent.reduce((sum, one) => sum + one.calls, 0);
         // It looks every 2 s: fewer would mean that it does not.
         expect(calls).toBeGreaterThan(25);
         expect({ what, many: calls > MAX_STATEMENTS && sent }).toEqual({ what, many: false });
-        const [, kilobytes] = /^VmRSS:\s+(\d+) kB$/m.exec(
-          readFileSync(`/proc/${pid}/status`, "utf8"),
-        )!;
-        const megabytes = Number(kilobytes) / 1024;
-        expect({ what, large: megabytes > MAX_RESIDENT_MB && megabytes }).toEqual({
-          what,
-          large: false,
-        });
+      }
+      for (const { what, pid } of idlers) {
+        const megabytes = () => {
+          const status = readFileSync(`/proc/${pid}/status`, "utf8");
+          return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)![1]) / 1024;
+        };
+        // What the boot has left is given back by V8 when it sees fit: nearly always within the minute.
+        await until(() => megabytes() <= MAX_RESIDENT_MB, { timeout: IDLE_MS, every: 500 }).catch(
+          () => undefined,
+        );
+        const large = megabytes() > MAX_RESIDENT_MB && megabytes();
+        expect({ what, large }).toEqual({ what, large: false });
       }
     },
-    IDLE_MS + 15_000,
+    5 * IDLE_MS,
   );
 });

@@ -3,7 +3,7 @@ import { TransitionLog, violations } from "../support/invariants.js";
 import { until } from "../support/until.js";
 import { Ledger, WorkerProcess } from "../support/worker-process.js";
 
-const JOBS = 1_000;
+const JOBS = 2_500;
 const SLOTS = 10;
 const PREFETCH = 10;
 
@@ -42,7 +42,7 @@ describe("SIGKILL of one of two workers", () => {
     );
     const ids = made.map(({ id }) => id);
     await until(() => ledger.starts().length >= 300, {
-      timeout: 20_000,
+      timeout: 30_000,
       what: "300 jobs have been started",
     });
     victim.kill();
@@ -54,7 +54,7 @@ describe("SIGKILL of one of two workers", () => {
     );
     expect(settledAtTheKill.size).toBeLessThan(JOBS);
     await until(async () => (await bench.states()).succeeded === JOBS, {
-      timeout: 30_000,
+      timeout: 60_000,
       every: 100,
       what: "all have succeeded",
     });
@@ -71,8 +71,9 @@ describe("SIGKILL of one of two workers", () => {
     expect(again.length).toBeLessThanOrEqual(SLOTS + PREFETCH);
     expect(again.every(({ attempt }) => attempt === 2)).toBe(true);
     expect(again.filter(({ id }) => settledAtTheKill.has(id))).toEqual([]);
+    await until(() => survivor.heard("rescued").length >= again.length, { what: "it says so" });
     expect(survivor.heard("rescued")).toHaveLength(again.length);
     expect(await violations(bench, { log, ledger, acknowledged: ids })).toEqual([]);
     expect(await survivor.end()).toBe(0);
-  });
+  }, 150_000);
 });

@@ -17,7 +17,7 @@ import { until } from "../support/until.js";
 const HOUR_MS = 3_600_000;
 /** By then the next look of the worker waits for its answer too: it cannot claim the job again unheard. */
 const SOON_MS = 1_500;
-const RESUMES = { timeout: 15_000 };
+const RESUMES = { timeout: 30_000 };
 
 const Work = defineJob<{ plain?: boolean }>("work");
 

@@ -14,7 +14,7 @@ import { TransitionLog, violations } from "../support/invariants.js";
 import { until } from "../support/until.js";
 import { Ledger, WorkerProcess } from "../support/worker-process.js";
 
-const RESUMES_MS = 15_000;
+const RESUMES_MS = 30_000;
 
 // Workers and callers know nothing but the pooler: no direct way to LISTEN either.
 (pgbouncer ? describe : describe.skip)("a transaction pooler of two connections", () => {
@@ -70,8 +70,8 @@ const RESUMES_MS = 15_000;
     });
     jobs = await bench.producer({ connection: { url } });
     load();
-    await until(() => ledger.starts().length > 100, { timeout: 20_000, what: "jobs are flowing" });
-  }, 60_000);
+    await until(() => ledger.starts().length > 100, { timeout: 40_000, what: "jobs are flowing" });
+  }, 120_000);
   afterAll(async () => {
     stopped = true;
     await Promise.all(callers);
@@ -81,7 +81,7 @@ const RESUMES_MS = 15_000;
     await server.stop();
     ledger.remove();
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
-  }, 60_000);
+  }, 120_000);
 
   function load(): void {
     stopped = false;
@@ -110,7 +110,7 @@ const RESUMES_MS = 15_000;
     await pooler.start();
     expect(pooler.pid).not.toBe(pid);
     await flowsAgain();
-  }, 30_000);
+  }, 90_000);
 
   it("told to connect anew, and ended in good order: the same", async () => {
     const admin = new pg.Client(pooler.url("pgbouncer"));
@@ -123,7 +123,7 @@ const RESUMES_MS = 15_000;
     await pooler.start();
     expect(pooler.pid).not.toBe(pid);
     await flowsAgain();
-  }, 60_000);
+  }, 120_000);
 
   /** Each job was done, by the view and by the ledger. */
   async function ends(serverCrashed: boolean): Promise<void> {
@@ -134,7 +134,7 @@ const RESUMES_MS = 15_000;
         const { queued = 0, running = 0 } = await bench.states();
         return queued + running === 0;
       },
-      { timeout: 40_000, every: 100, what: "all jobs are over" },
+      { timeout: 60_000, every: 100, what: "all jobs are over" },
     );
     const done = (
       await bench.sql<{ id: string }>("select queue_id || '-' || id as id from jobs.done")
@@ -152,7 +152,7 @@ const RESUMES_MS = 15_000;
   it("each job was done once", async () => {
     await ends(false);
     expect(unexpected).toEqual([]);
-  }, 60_000);
+  }, 90_000);
 
   it("a server that crashes behind it: work goes on, and nothing is lost or settled twice", async () => {
     load();
@@ -165,7 +165,7 @@ const RESUMES_MS = 15_000;
     await flowsAgain();
     await ends(true);
     expect(unexpected).toEqual([]);
-  }, 120_000);
+  }, 240_000);
 
   it("a claim that a hidden crash has forgotten is never given out again under the same fence", async () => {
     const [one, other] = workers as [WorkerProcess, WorkerProcess];
@@ -187,7 +187,7 @@ const RESUMES_MS = 15_000;
     other.cont();
     const fences = ledger.starts(id).map(({ attempt, worker }) => `${attempt} of ${worker}`);
     expect(new Set(fences).size).toBe(2);
-  }, 30_000);
+  }, 90_000);
 
   it("and the processes are the same ones, said once why they poll, and drain", async () => {
     expect(await Promise.all(workers.map((worker) => worker.end()))).toEqual([0, 0]);

@@ -93,7 +93,7 @@ describe.each(["ours", "theirs"] as const)(
               [ids],
             )
           ).length === ids.length,
-        { timeout: 40_000, every: 100, what: "all have succeeded" },
+        { timeout: 60_000, every: 100, what: "all have succeeded" },
       );
       await balanced(ids);
       const attempts = (await payments())
@@ -103,20 +103,20 @@ describe.each(["ours", "theirs"] as const)(
         new Map(STEPS.map(([, , survives], index) => [index, survives ? 1 : 2])),
       );
       expect(await violations(bench, { log, ledger, acknowledged: ids })).toEqual([]);
-    }, 90_000);
+    }, 180_000);
   },
 );
 
 describe("two worker processes, killed at random", () => {
   it("pay for every job once", async () => {
-    const JOBS = 300;
+    const JOBS = 600;
     const jobs = await bench.producer();
     const made = await jobs.enqueueMany(
       "task",
       Array.from({ length: JOBS }, (_, index) => ({
         do: "pay",
         source: index % 2 === 0 ? "ours" : "theirs",
-        ms: index % 7,
+        ms: (index % 7) * 20,
       })),
       { attempts: 20 },
     );
@@ -124,12 +124,13 @@ describe("two worker processes, killed at random", () => {
     workers = [WorkerProcess.start(settings()), WorkerProcess.start(settings())];
     const paid = async () => (await payments()).filter(({ job }) => ids.includes(job)).length;
     let kills = 0;
-    while ((await paid()) < JOBS / 2 && kills < 12) {
+    // However many are done while this process stands still, some are left for the third.
+    while (((await paid()) < JOBS / 2 || kills < 3) && kills < 12) {
       const at = Math.floor(Math.random() * 2);
       const from = ledger.lines().length;
       const after = 1 + Math.floor(Math.random() * 25);
       await until(() => ledger.lines().length >= from + after, {
-        timeout: 20_000,
+        timeout: 30_000,
         every: 1,
         what: "something runs",
       });
@@ -142,7 +143,7 @@ describe("two worker processes, killed at random", () => {
     await until(
       async () => (await paid()) >= JOBS && (await bench.states()).running === undefined,
       {
-        timeout: 60_000,
+        timeout: 90_000,
         every: 200,
         what: "all have paid",
       },
@@ -150,5 +151,5 @@ describe("two worker processes, killed at random", () => {
     await balanced(ids);
     expect(ledger.starts().length).toBeGreaterThan(JOBS);
     expect(await violations(bench, { log, ledger, acknowledged: ids })).toEqual([]);
-  }, 120_000);
+  }, 240_000);
 });

@@ -76,7 +76,7 @@ async function load(
 
 async function settled(count: number): Promise<void> {
   await until(async () => (await left()) === 0 && (await total()) === count, {
-    timeout: 30_000,
+    timeout: 60_000,
     every: 50,
     what: `${count} jobs have ended`,
   });
@@ -117,7 +117,7 @@ describe("two releases at once", () => {
     await holds(await load(both, "one"));
     expect(await version()).toBe(1);
     for (const { pid } of both) expect(ledger.starts().some((line) => line.pid === pid)).toBe(true);
-  });
+  }, 120_000);
 
   it("work on the schema of this one", async () => {
     await bench.migrate();
@@ -125,7 +125,7 @@ describe("two releases at once", () => {
     await holds(await load(both, "one"));
     expect(await version()).toBe(FULL_VERSION);
     for (const { pid } of both) expect(ledger.starts().some((line) => line.pid === pid)).toBe(true);
-  });
+  }, 120_000);
 
   it("work while the schema is migrated, and while processes are replaced", async () => {
     const [before, now] = [await start(old), await start()];
@@ -149,5 +149,5 @@ describe("two releases at once", () => {
     // The one before comes back: a deploy is rolled back, its schema is not.
     for (const [id, script] of await load([await start(old)], "back")) all.set(id, script);
     await holds(all);
-  });
+  }, 240_000);
 });

@@ -38,7 +38,7 @@ describe("two worker processes", () => {
     );
     const ids = made.map(({ id }) => id);
     await until(async () => (await bench.states()).succeeded === JOBS, {
-      timeout: 40_000,
+      timeout: 90_000,
       every: 100,
       what: "all have succeeded",
     });
@@ -56,5 +56,5 @@ describe("two worker processes", () => {
     expect(attempts).toEqual({ n: 0 });
     expect(await violations(bench, { log, ledger, acknowledged: ids })).toEqual([]);
     expect(await Promise.all(workers.map((worker) => worker.end()))).toEqual([0, 0]);
-  });
+  }, 150_000);
 });
