@@ -63,13 +63,13 @@ describe("the apps while the database is away", () => {
   it("health says so", async () => {
     const down = async (app: HttpApp) => (await app.get("/health")).status === 503;
     // a sample is good for 10 s
-    await until(async () => await down(api), { timeout: 15_000, what: "the API is down" });
-    await until(async () => await down(admin), { timeout: 15_000, what: "admin is down" });
+    await until(async () => await down(api), { timeout: 30_000, what: "the API is down" });
+    await until(async () => await down(admin), { timeout: 30_000, what: "admin is down" });
     expect((await api.get("/health")).body).toMatchObject({
       status: "error",
       error: { database: { status: "down" } },
     });
     proxy.setMode("pass");
     await until(async () => (await api.get("/health")).status === 200, { what: "it is up again" });
-  }, 60_000);
+  }, 120_000);
 });
