@@ -138,7 +138,7 @@ describe("every code block of the README", () => {
           );
           return rows[0] as { result: string; attempt: number } | undefined;
         },
-        { what: "the greeting", timeout: 15_000 },
+        { what: "the greeting", timeout: 30_000 },
       );
       expect(row).toEqual({
         result: expect.stringMatching(/^Hello Ada, this is attempt 1 of \d+-\d+$/) as string,

@@ -162,14 +162,14 @@ describe("straight to the server", () => {
     for (const holder of holders) await holder.query("begin");
     const asked = performance.now();
     const late = session.run(write, ["infinity"]).catch((error: unknown) => error);
-    await until(() => performance.now() - asked > VALID_MS + 200, { timeout: 10_000 });
+    await until(() => performance.now() - asked > VALID_MS + 200);
     for (const holder of holders) await holder.query("commit");
     expect(await late).toBeInstanceOf(ConnectionLostError);
     expect(await late).toMatchObject({ sent: false });
     expect(await bench.sql("select 1 from jobs.chore where due_at = 'infinity'")).toEqual([]);
     await session.run(write, ["now"]);
     for (const holder of holders) await holder.end();
-  }, 20_000);
+  });
 
   it("ends what still runs after its connection was lost, once nothing more can begin", async () => {
     const front = database.open("front");
@@ -185,12 +185,11 @@ describe("straight to the server", () => {
     const error = (await lost) as ConnectionLostError;
     expect(error).toMatchObject({ sent: true, backend: { name: expect.any(String) } });
     expect(await runs()).toHaveLength(1);
-    // Something may still wait where we cannot see it.
-    expect(await endBackend(front, error.backend!)).toBe(false);
-    await until(async () => await endBackend(front, error.backend!), { timeout: 10_000 });
+    // Not at once: something may still wait where we cannot see it.
+    await until(async () => await endBackend(front, error.backend!));
     expect(performance.now() - asked).toBeGreaterThan(VALID_MS - 500);
     expect(await runs()).toEqual([]);
-  }, 20_000);
+  });
 
   it("listens to nothing there, unless that connection was chosen for it", async () => {
     const told: string[] = [];

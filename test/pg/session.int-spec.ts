@@ -3,6 +3,7 @@ import { Database } from "../../libs/jobs/src/pg/database.js";
 import { ConnectionLostError, LoopBlockedError, Session } from "../../libs/jobs/src/pg/session.js";
 import { Statement } from "../../libs/jobs/src/pg/statement.js";
 import { Bench } from "../support/harness.js";
+import { until } from "../support/until.js";
 
 const pid = new Statement(null, () => "select pg_backend_pid()");
 const sleep = new Statement(null, () => "select pg_sleep(5)");
@@ -53,18 +54,24 @@ describe("Session", () => {
 
   it("says that this process was busy, when it did not listen for so long itself", async () => {
     const config = { connectionString: bench.url };
-    const options = { config, schema: bench.schema, name: "pg-jobs test", replyTimeout: 200 };
+    const options = { config, schema: bench.schema, name: "pg-jobs test", replyTimeout: 1_000 };
     const session = new Session(options);
-    await session.run(pid);
+    await until(async () => await session.run(pid), { what: "it is connected" });
     const answer = session.run(sleep).catch((thrown: unknown) => thrown);
     await new Promise((resolve) => setImmediate(resolve));
-    const until = performance.now() + 1_000;
-    while (performance.now() < until);
+    const end = performance.now() + 2_500;
+    while (performance.now() < end);
     const busy = await answer;
     expect(busy).toMatchObject({ sent: true, cause: expect.any(LoopBlockedError) });
     // The server's silence, with a loop that turns.
-    const silent = await session.run(sleep).catch((thrown: unknown) => thrown);
-    expect(silent).toMatchObject({ cause: { message: "no answer within 200 ms" } });
+    const silence = async () =>
+      await session.run(sleep).catch((thrown: unknown) => thrown as Error);
+    // Unless the whole machine stands still meanwhile.
+    const silent = await until(async () => {
+      const error = await silence();
+      return !((error as Error).cause instanceof LoopBlockedError) && error;
+    });
+    expect(silent).toMatchObject({ cause: { message: "no answer within 1000 ms" } });
     await session.close(0);
     const said: [string, string][] = [];
     for (const error of [busy, silent])
@@ -77,7 +84,7 @@ describe("Session", () => {
         "this process was too busy to hear the database",
         expect.stringMatching(/event loop of this process was blocked/),
       ],
-      ["the database is away", "no answer within 200 ms"],
+      ["the database is away", "no answer within 1000 ms"],
     ]);
   });
 
@@ -88,7 +95,8 @@ describe("Session", () => {
     const session = new Session({ config, schema: bench.schema, name: "pg-jobs test" });
     const from = performance.now();
     const all = await Promise.allSettled(Array.from({ length: 10 }, () => session.run(pid)));
-    expect(performance.now() - from).toBeLessThan(3_000);
+    // One of them, and not ten.
+    expect(performance.now() - from).toBeLessThan(9_000);
     for (const one of all) expect(one).toMatchObject({ reason: { sent: false } });
     proxy.setMode("pass");
     await session.run(pid);

@@ -105,7 +105,7 @@ describe("a child of a running attempt", () => {
       async () =>
         (
           await bench.sql(
-            "select 1 from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0",
+            "select 1 from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0",
           )
         ).length,
       { what: "the child waits for the thief" },

@@ -6,6 +6,9 @@ import { until } from "../support/until.js";
 
 // Workers of other processes hear of a job by NOTIFY: after the commit, never inside the caller's transaction.
 
+/** At once, on a machine that may stand still for a while. */
+const SOON_MS = 5_000;
+
 let bench: Bench;
 let jobs: JobQueue;
 let dataSource: DataSource;
@@ -41,7 +44,7 @@ describe("a hint", () => {
   it("follows an enqueue at once, and names the queue", async () => {
     await jobs.enqueue("work", {}, { queue });
     const told = performance.now();
-    expect((await word()) - told).toBeLessThan(1_000);
+    expect((await word()) - told).toBeLessThan(SOON_MS);
   });
 
   it("comes once for many calls in a row, and once more after the last", async () => {
@@ -75,7 +78,7 @@ describe("a hint", () => {
       expect(heard()).toEqual([]);
       committed = performance.now();
     });
-    expect((await word(committed)) - committed).toBeLessThan(1_000);
+    expect((await word(committed)) - committed).toBeLessThan(SOON_MS);
   });
 
   it("follows the outer commit when the job was enqueued under a savepoint", async () => {
@@ -108,11 +111,13 @@ describe("a hint", () => {
   it("comes soon after the commit of a pg client's transaction", async () => {
     const client = await bench.client();
     await client.query("begin");
+    // Nobody tells of the commit: the words go 5, 50 and 500 ms after the call.
+    const called = performance.now();
     await jobs.in(client).enqueue("work", {}, { queue });
     await client.query("commit");
     const committed = performance.now();
     client.release();
-    expect((await word(committed)) - committed).toBeLessThan(1_000);
+    expect((await word(called + 400)) - committed).toBeLessThan(SOON_MS);
   });
 
   it("is never sent inside the caller's transaction", async () => {

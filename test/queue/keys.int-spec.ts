@@ -124,6 +124,7 @@ describe("a key", () => {
     const other = await bench.producer();
     for (const queues of [["one"], ["one", "two"]]) {
       const took: number[] = [];
+      const alone: number[] = [];
       for (let round = 0; round < 8; round++) {
         const keys = Array.from({ length: 800 }, (_, n) => ({
           payload: {},
@@ -136,10 +137,15 @@ describe("a key", () => {
           other.enqueueMany("work", keys.toReversed()),
         ]);
         took.push(performance.now() - started);
+        const again = performance.now();
+        await jobs.enqueueMany("work", keys.toReversed());
+        await other.enqueueMany("work", keys);
+        alone.push(performance.now() - again);
         expect(back.toReversed().map(({ id }) => id)).toEqual(forth.map(({ id }) => id));
       }
       // PostgreSQL finds a deadlock after a second; it would be resolved, but nearly every round would have one.
-      expect(took.sort((a, b) => a - b)[4]).toBeLessThan(1_000);
+      const median = (times: number[]) => times.sort((a, b) => a - b)[4]!;
+      expect(median(took)).toBeLessThan(900 + median(alone));
       await bench.sql("truncate jobs.job");
     }
   });
@@ -154,7 +160,7 @@ describe("a key in a stranger's open transaction", () => {
     await expect(locked).rejects.toThrow(KeyLockedError);
     await expect(locked).rejects.toMatchObject({ code: "KEY_LOCKED" });
     expect(performance.now() - started).toBeGreaterThan(1_900);
-    expect(performance.now() - started).toBeLessThan(5_000);
+    expect(performance.now() - started).toBeLessThan(20_000);
     await expect(Promise.all(calls)).resolves.toHaveLength(3);
     expect(await count()).toBe(3);
     await held.end();
@@ -228,7 +234,7 @@ describe("a key in a stranger's open transaction", () => {
     const waits = async () =>
       (
         await bench.sql(
-          "select from pg_stat_activity where wait_event_type = 'Lock' and application_name like 'pg-jobs front%'",
+          "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and application_name like 'pg-jobs front%'",
         )
       ).length > 0;
     await until(waits, { what: "the list waits for the key of queue two" });

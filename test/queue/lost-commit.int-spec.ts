@@ -277,7 +277,7 @@ describe("when the database stays away", () => {
           () => false,
           (error: unknown) => error instanceof DatabaseUnavailableError,
         ),
-      { what: "the loss is noticed", timeout: 15_000 },
+      { what: "the loss is noticed", timeout: 30_000 },
     );
     await expect(jobs.enqueue("work", {})).rejects.toMatchObject({ code: "DATABASE_UNAVAILABLE" });
     await expect(jobs.enqueue("work", {}, { key: "k" })).rejects.toThrow(DatabaseUnavailableError);

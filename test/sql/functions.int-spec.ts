@@ -312,9 +312,9 @@ describe("a worker", () => {
     await until(() => ran.length === 1, { what: "the worker is up" });
     await enqueue(`'by-sql', '"woken"'`);
     await bench.sql("select jobs.wake('default')");
-    await until(() => ran.includes("woken"), { what: "the hint", timeout: 10_000 });
+    await until(() => ran.includes("woken"), { what: "the hint" });
     await enqueue(`'by-sql', '"in a new lane"', priority => 77`);
-    await until(() => ran.includes("in a new lane"), { what: "the new lane", timeout: 10_000 });
+    await until(() => ran.includes("in a new lane"), { what: "the new lane" });
   });
 
   it("wake of a queue that is not there is refused", async () => {

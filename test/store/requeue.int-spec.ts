@@ -112,7 +112,8 @@ describe("a dead letter", () => {
     await client.query("begin");
     await client.query(`select 1 from ${bench.schema}.dead for update`);
     const slow = jobs.requeue(hands.named(id));
-    const blocked = "select 1 from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0";
+    const blocked =
+      "select 1 from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0";
     await until(async () => (await bench.sql(blocked)).length, { what: "the second waits" });
     await client.query(
       `with d as (delete from ${bench.schema}.dead where id = ${id} returning *)

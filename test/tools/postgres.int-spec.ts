@@ -40,7 +40,7 @@ afterEach(async () => {
 });
 
 async function select(url: string, sql: string) {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 15_000 });
   await client.connect();
   try {
     return (await client.query(sql)).rows[0];
@@ -68,7 +68,7 @@ async function startElsewhere(args: string[], options: SpawnOptions = {}) {
       if (child.exitCode !== null) return { failed: output };
       return /^\{.*\}$/m.exec(output)?.[0];
     },
-    { timeout: 20_000, what: "the server is up" },
+    { timeout: 30_000, what: "the server is up" },
   );
   expect(said).toEqual(expect.any(String));
   const server = JSON.parse(said as string) as { url: string; pid: number; dataDir: string };
