@@ -1,0 +1,132 @@
+// What a child process of a peer can be told to do: to enqueue, to work, to say what it has seen.
+import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fill, flatOut, nowAndThen, steadily } from "./callers.mjs";
+import { now } from "./clock.mjs";
+import { HANDLERS } from "./handlers.mjs";
+import { Ledger } from "./ledger.mjs";
+import { payload } from "./payload.mjs";
+import { Transactions } from "./transactions.mjs";
+
+const LOOK_EVERY_MS = 2;
+
+export class Actor {
+  #peer;
+  #places;
+  #ledger;
+  #tell;
+  /** What waited before anything was enqueued: jobs scheduled for another day. */
+  #atFirst;
+
+  constructor(tell) {
+    this.#tell = tell;
+  }
+
+  async open(name, places) {
+    const { open } = await import(`../peers/${name}.mjs`);
+    this.#places = places;
+    this.#peer = await open(places);
+  }
+
+  async install() {
+    await this.#peer.install();
+  }
+
+  async seed(what, count) {
+    await this.#peer.seeds[what](count);
+  }
+
+  // --- as a producer
+
+  /** Counts what waits already; jobs that come later are what the run is about. */
+  async produce() {
+    await this.#peer.produce();
+    this.#atFirst = await this.#peer.tally();
+  }
+
+  async fill(options) {
+    return await fill(this.#peer, options);
+  }
+
+  async flatOut(options) {
+    return await flatOut(this.#peer, options);
+  }
+
+  async nowAndThen(options) {
+    return await nowAndThen(this.#peer, options);
+  }
+
+  /** Every second job in a transaction of the application, where the peer can do that. */
+  async steadily({ connections = 0, holdMs = 0, first = 0, ...pace }) {
+    const transactions =
+      connections > 0 && this.#peer.enqueueWithin
+        ? await Transactions.open(this.#places.url, connections)
+        : undefined;
+    const sentAt = await steadily(pace, async (index) => {
+      const job = payload(first + index);
+      if (transactions && index % 2 === 1)
+        return await transactions.enqueue(this.#peer, job, holdMs);
+      const at = now();
+      await this.#peer.enqueue(job);
+      return at;
+    });
+    await transactions?.close();
+    return sentAt;
+  }
+
+  /** Until nothing waits or runs any more by the peer's own tables. */
+  async settled() {
+    let looks = 0;
+    for (; (await this.#peer.unfinished()) > this.#atFirst.unfinished; looks++)
+      await sleep(LOOK_EVERY_MS);
+    return { at: now(), looks: looks + 1 };
+  }
+
+  /** By the peer's own tables, since the beginning; null is what the peer does not keep. */
+  async tally() {
+    const tally = await this.#peer.tally();
+    return Object.fromEntries(
+      Object.entries(tally).map(([state, count]) => [
+        state,
+        count === null ? null : count - this.#atFirst[state],
+      ]),
+    );
+  }
+
+  // --- as a worker
+
+  async work(options) {
+    this.#ledger = new Ledger(options);
+    await this.#peer.work(HANDLERS[options.handler](this.#ledger), options);
+  }
+
+  /** Tells of its count every few ms: jobs are shared among several workers. */
+  async tellCounts(every) {
+    let told = -1;
+    setInterval(() => {
+      const count = this.#ledger?.count ?? 0;
+      if (count !== told) this.#tell({ count: (told = count) });
+    }, every).unref();
+  }
+
+  async report(jobs) {
+    return this.#ledger.report(jobs);
+  }
+
+  // --- as a process
+
+  async cpuMs() {
+    const { user, system } = process.cpuUsage();
+    return (user + system) / 1_000;
+  }
+
+  /** At its highest so far. */
+  async rssMb() {
+    const [, kB] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"));
+    return Number(kB) / 1_024;
+  }
+
+  async close() {
+    await this.#peer?.close();
+  }
+}

@@ -1,0 +1,103 @@
+// `npm run bench`, once its dependencies and a Node.js to run on are there.
+import { writeFileSync } from "node:fs";
+import path from "node:path";
+import { Medians, judge } from "./judge.mjs";
+import { Machine } from "./machine/machine.mjs";
+import { parseOptions, UsageError } from "./options.mjs";
+import { ALL_PEERS, PEERS } from "./peers/index.mjs";
+import { plan } from "./plan.mjs";
+import { report, rowsTable } from "./report.mjs";
+import { Results } from "./results.mjs";
+import { ROWS } from "./rows.mjs";
+import { run } from "./run.mjs";
+import { WORKLOADS, workloadsFor } from "./workloads/index.mjs";
+
+const PAGE = path.resolve(import.meta.dirname, "../docs/benchmark.md");
+
+function chosen() {
+  try {
+    return parseOptions(process.argv.slice(2), {
+      workloads: WORKLOADS.map(({ name }) => name),
+      peers: ALL_PEERS,
+    });
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    console.error(error.message);
+    process.exit(2);
+  }
+}
+
+function list() {
+  for (const { name, title, peers } of WORKLOADS)
+    console.log(`${name.padEnd(22)} ${title} (${peers.join(", ")})`);
+}
+
+async function bench(options) {
+  const workloads = workloadsFor(options).filter(
+    ({ name }) => options.only?.includes(name) ?? true,
+  );
+  const machine = await Machine.start({ redis: options.peers?.includes("bullmq-redis") ?? true });
+  const stop = () => void machine.stop().finally(() => process.exit(1));
+  for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, stop);
+  const from = performance.now();
+  try {
+    const peers = (options.peers ?? ALL_PEERS).filter(
+      (peer) => PEERS[peer].on !== "redis" || machine.redis,
+    );
+    const described = { ...(await machine.describe()), runs: options.runs, quick: options.quick };
+    const results = new Results(described);
+    const steps = plan(workloads, peers, options.runs);
+    for (const [index, step] of steps.entries()) {
+      const result = await run(machine, step);
+      results.add(result);
+      console.log(`${index + 1}/${steps.length} ${lineOf(result)}`);
+    }
+    const minutes = ((performance.now() - from) / 60_000).toFixed(1);
+    const date = new Date().toISOString().slice(0, 10);
+    return { about: { ...described, minutes, date }, workloads, results };
+  } finally {
+    for (const signal of ["SIGINT", "SIGTERM"]) process.off(signal, stop);
+    await machine.stop();
+  }
+}
+
+function lineOf({ workload, peer, figures, problem, seconds }) {
+  const what = figures
+    ? Object.entries(figures)
+        .map(([figure, value]) => `${figure} ${Number(value.toPrecision(4))}`)
+        .join(", ")
+    : `FAILED: ${problem}`;
+  return `${workload}, ${peer}: ${what} (${seconds} s)`;
+}
+
+function tell(options, { about, workloads, results }) {
+  const medians = new Medians(results.runs);
+  const judged = ROWS.map((row) => judge(row, medians));
+  const page = report({ about, workloads, medians, judged, problems: results.problems });
+  const file = options.complete ? PAGE : results.file.replace(/jsonl$/, "md");
+  writeFileSync(file, page);
+  console.log(`\n${rowsTable(judged, workloads).join("\n")}\n\n${results.file}\n${file}`);
+  // A part of the benchmark is held to its own rows only.
+  const partial = options.quick || options.only || options.peers;
+  const states = partial ? ["missed"] : ["missed", "not measured"];
+  return judged.filter(({ state }) => states.includes(state));
+}
+
+const options = chosen();
+if (options.list) list();
+else {
+  const outcome = await bench(options);
+  const missed = tell(options, outcome);
+  if (outcome.results.problems.length > 0) {
+    console.error(`${outcome.results.problems.length} runs went wrong`);
+    process.exitCode = 1;
+  }
+  if (options.check && missed.length > 0) {
+    const titles = new Map(WORKLOADS.map(({ name, title }) => [name, title]));
+    for (const { workload, figure, against, state } of missed)
+      console.error(
+        `${state}: ${titles.get(workload)}, ${figure}${against ? ` against ${against.called}` : ""}`,
+      );
+    process.exitCode = 1;
+  }
+}

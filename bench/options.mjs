@@ -1,0 +1,54 @@
+// The command line of `npm run bench`.
+import { parseArgs } from "node:util";
+
+export const USAGE = `npm run bench -- [options]
+  --quick                 fewer jobs, fewer workloads, one run: under 3 minutes
+  --check                 exit with 1 when a row is missed, and say which
+  --only <workload>[,…]   these workloads alone
+  --peers <peer>[,…]      these peers alone
+  --runs <number>         so many runs of each, instead of 5 (1 with --quick)
+  --list                  what there is to run`;
+
+export class UsageError extends Error {}
+
+/** @throws UsageError */
+export function parseOptions(args, { workloads, peers }) {
+  let values;
+  try {
+    ({ values } = parseArgs({
+      args,
+      options: {
+        quick: { type: "boolean", default: false },
+        check: { type: "boolean", default: false },
+        list: { type: "boolean", default: false },
+        only: { type: "string" },
+        peers: { type: "string" },
+        runs: { type: "string" },
+      },
+    }));
+  } catch (error) {
+    throw new UsageError(`${error.message}\n${USAGE}`);
+  }
+  const runs = Number(values.runs ?? (values.quick ? 1 : 5));
+  if (!Number.isInteger(runs) || runs < 1)
+    throw new UsageError(`--runs: expected a whole number from 1, found "${values.runs}"`);
+  return {
+    quick: values.quick,
+    check: values.check,
+    list: values.list,
+    runs,
+    only: among("--only", values.only, workloads),
+    peers: among("--peers", values.peers, peers),
+    /** Everything, as often as it takes to publish it. */
+    complete: !values.quick && values.only === undefined && values.peers === undefined && runs >= 5,
+  };
+}
+
+function among(option, text, known) {
+  if (text === undefined) return undefined;
+  const names = text.split(",");
+  for (const name of names)
+    if (!known.includes(name))
+      throw new UsageError(`${option}: expected some of ${known.join(", ")}, found "${name}"`);
+  return names;
+}

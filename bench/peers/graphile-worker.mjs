@@ -1,0 +1,73 @@
+import { Logger, makeWorkerUtils, run, runMigrations } from "graphile-worker";
+import { Sql } from "./sql.mjs";
+
+// Its local queue and its batches of completions: what its page on performance names.
+const WORKER = {
+  concurrentJobs: 100,
+  maxPoolSize: 16,
+  localQueue: { size: 2_000, refetchDelay: { durationMs: 10 } },
+  completeJobBatchDelay: 0,
+  failJobBatchDelay: 0,
+};
+const quiet = new Logger(() => () => {});
+
+export function open({ url }) {
+  const sql = new Sql(url);
+  const options = { preset: { worker: { connectionString: url, logger: quiet, ...WORKER } } };
+  let utils;
+  let runner;
+  const specs = (payloads, spec) =>
+    payloads.map((payload) => ({ identifier: "bench", payload, ...spec }));
+
+  return {
+    install: async () => await runMigrations(options),
+    seeds: {
+      scheduled: async (count) => {
+        const runAt = new Date(Date.now() + 86_400_000);
+        for (let done = 0; done < count; done += 1_000)
+          await utils.addJobs(
+            specs(
+              Array.from({ length: Math.min(1_000, count - done) }, () => ({
+                n: -1,
+                text: "later",
+              })),
+              { runAt },
+            ),
+          );
+      },
+    },
+
+    produce: async () => {
+      utils = await makeWorkerUtils(options);
+    },
+    enqueue: async (payload) => await utils.addJob("bench", payload),
+    enqueueMany: async (payloads) => await utils.addJobs(specs(payloads)),
+    enqueueWithin: async (client, payload) =>
+      await client.query("select graphile_worker.add_job('bench', $1::json)", [
+        JSON.stringify(payload),
+      ]),
+
+    work: async (handle) => {
+      runner = await run({
+        ...options,
+        noHandleSignals: true,
+        taskList: { bench: async (payload) => await handle(payload) },
+      });
+    },
+
+    unfinished: async () =>
+      (await sql.numbers("select count(*) as n from graphile_worker._private_jobs")).n,
+    tally: async () => ({
+      ...(await sql.numbers(
+        `select count(*) filter (where attempts < max_attempts) as unfinished,
+           count(*) filter (where attempts >= max_attempts) as failed from graphile_worker._private_jobs`,
+      )),
+      succeeded: null,
+    }),
+    close: async () => {
+      await runner?.stop();
+      await utils?.release();
+      await sql.close();
+    },
+  };
+}

@@ -1,0 +1,143 @@
+// The whole way, as a user has it: the built package, a Nest app, @JobHandler, finished jobs kept.
+import "reflect-metadata";
+import { Module, UseInterceptors, UsePipes } from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
+import { JobHandler, JobQueue, JobsModule, defineJob } from "nestjs-pg-jobs";
+import { Sql } from "./sql.mjs";
+
+const SLOTS = { concurrency: 500, prefetch: 500 };
+const atOnce = { delay: () => 0 };
+const Bench = defineJob("bench", { queue: "bench", attempts: 5, backoff: atOnce });
+
+export function open({ url }) {
+  const connection = { url };
+  const sql = new Sql(url);
+  const apps = [];
+  let queue;
+
+  const start = async (imports) => {
+    const app = await NestFactory.createApplicationContext(moduleOf({ imports }), {
+      logger: ["error"], // of the others none writes a line for each failure
+    });
+    apps.push(app);
+    return app;
+  };
+
+  return {
+    install: async () => {
+      await start([JobsModule.forRoot({ connection, migrate: "on-start" })]);
+      await sql.run("insert into jobs.queue (name) values ('bench')");
+      await sql.run(
+        "insert into jobs.lane (queue_id, id, kind, priority) select id, 0, 'bench', 0 from jobs.queue",
+      );
+    },
+    seeds: seedsOf(sql, () => queue),
+
+    produce: async () => {
+      queue = (await start([JobsModule.forRoot({ connection })])).get(JobQueue);
+    },
+    enqueue: async (payload) => await queue.enqueue(Bench, payload),
+    enqueueMany: async (payloads, { delayMs = 0 } = {}) =>
+      await queue.enqueueMany(Bench, payloads, delayMs > 0 ? { delay: delayMs } : undefined),
+    enqueueWithin: async (client, payload) => await queue.in(client).enqueue(Bench, payload),
+
+    work: async (handle, { enhanced = false }) => {
+      const handlers = handlersOf(handle, enhanced);
+      await start([
+        JobsModule.forRoot({ connection }),
+        JobsModule.forWorker({
+          imports: [moduleOf({ providers: [handlers] })],
+          queues: { bench: SLOTS },
+        }),
+      ]);
+    },
+
+    unfinished: async () => {
+      // the counters, exact to the last commit: counting rows would walk the dead ones of the drain
+      const { n } = await sql.numbers(
+        `select coalesce(sum(n), 0) as n from (
+           select n from jobs.stat where state = 0 union all select n from jobs.stat_delta where state = 0) counted`,
+      );
+      return n;
+    },
+    tally: async () =>
+      await sql.numbers(
+        `select (select count(*) from jobs.job) as unfinished, (select count(*) from jobs.done where state = 1) as succeeded,
+           (select count(*) from jobs.dead) as failed`,
+      ),
+    close: async () => {
+      for (const app of apps) await app.close();
+      await sql.close();
+    },
+  };
+}
+
+function handlersOf(handle, enhanced) {
+  class Handlers {
+    bench(payload) {
+      return handle(payload);
+    }
+  }
+  const descriptor = Object.getOwnPropertyDescriptor(Handlers.prototype, "bench");
+  JobHandler(Bench)(Handlers.prototype, "bench", descriptor);
+  if (enhanced) {
+    UseInterceptors(new PassThrough())(Handlers.prototype, "bench", descriptor);
+    UsePipes(new TakesObjects())(Handlers.prototype, "bench", descriptor);
+  }
+  return Handlers;
+}
+
+class PassThrough {
+  intercept(_context, next) {
+    return next.handle();
+  }
+}
+
+class TakesObjects {
+  transform(value) {
+    if (typeof value !== "object") throw new TypeError("expected an object");
+    return value;
+  }
+}
+
+function moduleOf(metadata) {
+  // oxlint-disable-next-line typescript/no-extraneous-class -- its decorator is a call
+  const made = class {};
+  Module(metadata)(made);
+  return made;
+}
+
+const CHUNK = 1_000_000;
+
+/** What has piled up before a run: by our own door where there is one, else as rows. */
+function seedsOf(sql, queue) {
+  const inChunks = async (count, insert) => {
+    for (let from = 0; from < count; from += CHUNK)
+      await sql.run(insert, [-count + from, -count + Math.min(from + CHUNK, count) - 1]);
+  };
+  const PAYLOAD = `jsonb_build_object('n', n, 'to', 'ada@example.com', 'subject', 'hello', 'text', repeat('x', 40))`;
+  return {
+    scheduled: async (count) => {
+      for (let done = 0; done < count; done += 2_000)
+        await queue().enqueueMany(
+          Bench,
+          Array.from({ length: Math.min(2_000, count - done) }, () => ({ n: -1, text: "later" })),
+          { delay: "1d" },
+        );
+    },
+    finished: async (count) =>
+      await inChunks(
+        count,
+        `insert into jobs.done (id, created_at, run_at, started_at, worker, attempt, queue_id, failures, lane, generation, state, kind, payload)
+         select n, now(), now(), now(), 0, 1, q.id, 0, 0, 1, 1, 'bench', ${PAYLOAD}
+         from generate_series($1::bigint, $2::bigint) n, jobs.queue q`,
+      ),
+    dead: async (count) =>
+      await inChunks(
+        count,
+        `insert into jobs.dead (id, created_at, run_at, started_at, worker, attempt, queue_id, failures, crashes, lane, generation, kind, payload, reason, error)
+         select n, now(), now(), now(), 0, 5, q.id, 5, 0, 0, 1, 'bench', ${PAYLOAD}, 'attempts used up', '{"name":"Error","message":"seeded"}'
+         from generate_series($1::bigint, $2::bigint) n, jobs.queue q`,
+      ),
+  };
+}

@@ -1,0 +1,107 @@
+import { PgBoss } from "pg-boss";
+import { Sql } from "./sql.mjs";
+
+// Big batches, several loops, woken by NOTIFY, fetching on while batches come back full. A job that failed wakes
+// nobody: the poll beside NOTIFY is as short as it may be.
+const WORK = {
+  batchSize: 2_000,
+  localConcurrency: 4,
+  burstWhenBatchFull: true,
+  pollingIntervalSeconds: 0.5,
+  notifyPollingIntervalSeconds: 0.5,
+};
+const QUEUE = { notify: true, retryLimit: 2, retryDelay: 0 };
+const POOL = 16;
+
+export function open({ url }) {
+  const sql = new Sql(url);
+  let boss;
+  const start = async (options) => {
+    boss = new PgBoss({
+      connectionString: url,
+      useListenNotify: true,
+      schedule: false,
+      max: POOL,
+      ...options,
+    });
+    boss.on("error", (error) => console.error(error));
+    await boss.start();
+  };
+  const client = ({ query }) => ({ executeSql: query });
+
+  return {
+    install: async () => {
+      await start({});
+      await boss.createQueue("bench", QUEUE);
+    },
+    seeds: {
+      scheduled: async (count) => {
+        for (let done = 0; done < count; done += 1_000)
+          await boss.insert(
+            "bench",
+            Array.from({ length: Math.min(1_000, count - done) }, () => ({
+              data: { n: -1, text: "later" },
+              startAfter: 86_400,
+            })),
+          );
+      },
+    },
+
+    produce: async () => await start({ migrate: false, supervise: false }),
+    enqueue: async (payload) => await boss.send("bench", payload),
+    enqueueMany: async (payloads) =>
+      await boss.insert(
+        "bench",
+        payloads.map((data) => ({ data })),
+      ),
+    enqueueWithin: async (connection, payload) =>
+      await boss.send("bench", payload, {
+        db: client({ query: async (text, values) => await connection.query(text, values) }),
+      }),
+
+    work: async (handle, { handler }) => {
+      await start({ migrate: false });
+      const fails = handler === "fails-twice";
+      await boss.work(
+        "bench",
+        { ...WORK, ...(fails ? { perJobResults: true } : {}) },
+        fails ? resultsOf(handle) : allOf(handle),
+      );
+    },
+
+    unfinished: async () =>
+      (
+        await sql.numbers(
+          "select count(*) as n from pgboss.job where name = 'bench' and state < 'completed'",
+        )
+      ).n,
+    tally: async () =>
+      await sql.numbers(
+        `select count(*) filter (where state < 'completed') as unfinished, count(*) filter (where state = 'completed') as succeeded,
+           count(*) filter (where state > 'completed') as failed from pgboss.job where name = 'bench'`,
+      ),
+    close: async () => {
+      await boss?.stop({ graceful: false });
+      await sql.close();
+    },
+  };
+}
+
+const allOf = (handle) => async (jobs) => {
+  const waits = [];
+  for (const { data } of jobs) {
+    const result = handle(data);
+    if (result) waits.push(result);
+  }
+  if (waits.length > 0) await Promise.all(waits);
+};
+
+const resultsOf = (handle) => async (jobs) =>
+  jobs.map(({ id, data }) => {
+    try {
+      handle(data);
+      return { id, status: "completed" };
+    } catch (error) {
+      return { id, status: "failed", output: { message: error.message, stack: error.stack } };
+    }
+  });

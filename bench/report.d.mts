@@ -1,0 +1,15 @@
+import type { Judged, Medians, Run } from "./judge.mjs";
+
+interface Titled {
+  name: string;
+  title: string;
+  peers: readonly string[];
+}
+export function report(outcome: {
+  about: Record<string, string | number | boolean>;
+  workloads: readonly Titled[];
+  medians: Medians;
+  judged: readonly Judged[];
+  problems: readonly (Run & { round: number; problem: string })[];
+}): string;
+export function rowsTable(judged: readonly Judged[], workloads: readonly Titled[]): string[];

@@ -1,0 +1,21 @@
+export interface Size {
+  jobs?: number;
+  [name: string]: unknown;
+}
+export interface Workload {
+  name: string;
+  title: string;
+  peers: readonly string[];
+  rounds?: number;
+  share?: Record<string, number>;
+  instead?: Record<string, Size>;
+  seed?: { what: string; count: number };
+  full: Size;
+  quick?: Size;
+}
+export const WORKLOADS: readonly Workload[];
+export function workloadsFor(kind: { quick: boolean }): (Workload & { size: Size })[];
+export function sizeOf(
+  workload: Pick<Workload, "share" | "instead"> & { size: Size },
+  peer: string,
+): Size;

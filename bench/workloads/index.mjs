@@ -1,0 +1,226 @@
+// What is measured. `full` is the size of a run, `quick` that of a short one; without it, it is left out there.
+import { ALL_PEERS } from "../peers/index.mjs";
+import { drain } from "./drain.mjs";
+import { enqueue } from "./enqueue.mjs";
+import { flatOut } from "./flat-out.mjs";
+import { horizon } from "./horizon.mjs";
+import { latencyIdle, latencySteady } from "./latency.mjs";
+
+const SECONDS = 2;
+const QUICK_SECONDS = 0.7;
+/** One job a transaction: a tenth of the jobs says as much. */
+const SLOW = { "bullmq-postgres": 0.1 };
+/** Who sends each call by itself is asked in its own fastest way; but not who would work it off for minutes. */
+const IN_BULK = Object.fromEntries(
+  ["pg-boss", "graphile-worker", "bullmq-redis"].map((peer) => [peer, { callers: 1, size: 1_000 }]),
+);
+const QUICK_PEERS = ["ours", "pg-boss", "graphile-worker", "bullmq-redis", "bare"];
+
+const without = (...left) => ALL_PEERS.filter((peer) => !left.includes(peer));
+/** The bare loop knows no transactions of others, and its latency is not its point. */
+const WITH_LATENCY = without("bare");
+
+export const WORKLOADS = [
+  {
+    name: "enqueue-1",
+    title: "single enqueue, 1 caller",
+    peers: ALL_PEERS,
+    run: enqueue,
+    full: { callers: 1, seconds: SECONDS },
+  },
+  {
+    name: "enqueue-16",
+    title: "single enqueue, 16 callers",
+    peers: ALL_PEERS,
+    run: enqueue,
+    full: { callers: 16, seconds: SECONDS },
+    quick: { callers: 16, seconds: QUICK_SECONDS },
+  },
+  {
+    name: "bulk",
+    title: "bulk by 1,000, 1 caller",
+    peers: ALL_PEERS,
+    run: enqueue,
+    full: { callers: 1, seconds: SECONDS, size: 1_000 },
+    quick: { callers: 1, seconds: QUICK_SECONDS, size: 1_000 },
+  },
+  {
+    name: "bulk-4",
+    title: "bulk by 1,000, 4 callers",
+    peers: ALL_PEERS,
+    run: enqueue,
+    full: { callers: 4, seconds: SECONDS, size: 1_000 },
+  },
+  {
+    name: "drain",
+    title: "drain no-ops, 1 process",
+    peers: ALL_PEERS,
+    share: SLOW,
+    run: drain,
+    full: { jobs: 100_000 },
+    quick: { jobs: 40_000 },
+  },
+  {
+    name: "drain-400k",
+    title: "drain no-ops, 1 process",
+    peers: without("bullmq-postgres"),
+    run: drain,
+    full: { jobs: 400_000 },
+  },
+  {
+    name: "drain-never-analysed",
+    title: "drain no-ops, tables never analysed",
+    peers: ["ours", "pg-boss", "graphile-worker", "bare"],
+    run: drain,
+    full: { jobs: 400_000, analysed: false },
+  },
+  {
+    name: "drain-two-processes",
+    title: "drain no-ops, 2 processes",
+    peers: ALL_PEERS,
+    share: SLOW,
+    run: drain,
+    full: { jobs: 100_000, processes: 2 },
+  },
+  {
+    name: "drain-1ms",
+    title: "drain, handlers await 1 ms",
+    peers: ALL_PEERS,
+    share: SLOW,
+    run: drain,
+    full: { jobs: 50_000, handler: "waits-1ms" },
+    quick: { jobs: 20_000, handler: "waits-1ms" },
+  },
+  {
+    name: "drain-enhanced",
+    title: "drain, handler with interceptor and pipe",
+    peers: ["ours"],
+    run: drain,
+    full: { jobs: 100_000, enhanced: true },
+    quick: { jobs: 40_000, enhanced: true },
+  },
+  {
+    name: "drain-1m",
+    title: "drain no-ops, for the memory",
+    peers: ["ours"],
+    run: drain,
+    full: { jobs: 1_000_000 },
+  },
+  {
+    name: "retries",
+    title: "each job fails twice, then succeeds; without stalls",
+    peers: ALL_PEERS,
+    share: SLOW,
+    run: drain,
+    full: { jobs: 20_000, handler: "fails-twice", runsEach: 3, stalls: false },
+    quick: { jobs: 5_000, handler: "fails-twice", runsEach: 3, stalls: false },
+    quickPeers: QUICK_PEERS.filter((peer) => peer !== "graphile-worker"), // its backoff takes 10 s
+  },
+  {
+    name: "flat-out-64",
+    title: "flat out, 64 callers and a worker process",
+    peers: ALL_PEERS,
+    run: flatOut,
+    instead: IN_BULK,
+    full: { callers: 64, seconds: 5 },
+    quick: { callers: 64, seconds: 1 },
+  },
+  {
+    name: "flat-out-512",
+    title: "flat out, 512 callers and a worker process",
+    peers: ALL_PEERS,
+    run: flatOut,
+    instead: IN_BULK,
+    full: { callers: 512, seconds: 5 },
+  },
+  {
+    name: "latency-idle",
+    title: "latency, idle, from process to process",
+    peers: WITH_LATENCY,
+    run: latencyIdle,
+    full: { jobs: 200 },
+    quick: { jobs: 60 },
+    quickPeers: QUICK_PEERS.filter((peer) => peer !== "bare"),
+  },
+  {
+    name: "latency-1000",
+    title: "latency at 1,000 jobs/s, half of them in 5 ms transactions",
+    peers: WITH_LATENCY,
+    run: latencySteady,
+    full: { perSecond: 1_000, seconds: 5, connections: 4, holdMs: 5 },
+  },
+  {
+    name: "latency-1000-pinned",
+    title: "the same, with a pinned horizon, after 100k jobs",
+    peers: ["ours"],
+    run: latencySteady,
+    full: { perSecond: 1_000, seconds: 5, connections: 4, holdMs: 5, pinnedFor: 100_000 },
+  },
+  {
+    name: "steady",
+    title: "60 s of enqueue and work, 64 callers and a worker process; one run",
+    peers: ["ours", "pg-boss", "graphile-worker", "bullmq-redis"],
+    rounds: 1,
+    run: flatOut,
+    instead: IN_BULK,
+    full: { callers: 64, seconds: 60 },
+  },
+  ...[false, true].map((pinned) => ({
+    name: pinned ? "horizon-pinned" : "horizon-free",
+    title: `enqueue and run, jobs 500k to 600k${pinned ? ", with a pinned horizon" : ""}`,
+    peers: ["ours"],
+    run: horizon,
+    full: { before: 500_000, counted: 100_000, pinned },
+  })),
+  {
+    name: "scheduled-1m",
+    title: "drain beside 1M scheduled jobs",
+    peers: ["ours", "pg-boss", "graphile-worker"],
+    seed: { what: "scheduled", count: 1_000_000 },
+    run: drain,
+    full: { jobs: 100_000 },
+  },
+  {
+    name: "finished-10m",
+    title: "drain beside 10M finished jobs",
+    peers: ["ours"],
+    seed: { what: "finished", count: 10_000_000 },
+    run: drain,
+    full: { jobs: 100_000 },
+  },
+  {
+    name: "dead-1m",
+    title: "drain beside 1M dead letters",
+    peers: ["ours"],
+    seed: { what: "dead", count: 1_000_000 },
+    run: drain,
+    full: { jobs: 100_000 },
+  },
+];
+
+/** The workloads of a kind of benchmark, each with its peers and the size of a run. */
+export function workloadsFor({ quick }) {
+  if (!quick) return WORKLOADS.map((workload) => sized(workload, workload.full));
+  return WORKLOADS.filter((workload) => workload.quick).map((workload) => ({
+    ...sized(workload, workload.quick),
+    peers: (workload.quickPeers ?? QUICK_PEERS).filter((peer) => workload.peers.includes(peer)),
+  }));
+}
+
+function sized(workload, size) {
+  const { title } = workload;
+  return { ...workload, size, title: size.jobs ? `${title}; ${jobsOf(size.jobs)}` : title };
+}
+
+const jobsOf = (count) =>
+  count >= 1_000_000
+    ? `${count / 1e6}M jobs`
+    : count >= 1_000
+      ? `${count / 1e3}k jobs`
+      : `${count} jobs`;
+
+/** The size of one peer's run. */
+export function sizeOf({ size, share = {}, instead = {} }, peer) {
+  const own = { ...size, ...instead[peer] };
+  return own.jobs === undefined ? own : { ...own, jobs: own.jobs * (share[peer] ?? 1) };
+}

@@ -1,0 +1,49 @@
+import { percentile } from "../numbers.mjs";
+import { settledExactlyOnce } from "./exactly-once.mjs";
+
+/** From the call of one job to the first line of its handler in another process; nothing else to do. */
+export async function latencyIdle(stage, { jobs }) {
+  const warmUp = 20;
+  const all = warmUp + jobs;
+  const workers = await stage.workers(1, { handler: "noop", jobs: all, timed: true });
+  const sentAt = await stage.producer.call("nowAndThen", { count: all });
+  return await latencies(stage, workers, { sentAt, jobs: all, from: warmUp });
+}
+
+/**
+ * The same while jobs come at a steady pace, some of them in transactions of the application: there it counts from
+ * the commit. With `pinned`, a transaction has been open since before so many jobs were run.
+ */
+export async function latencySteady(
+  stage,
+  { perSecond, seconds, connections = 0, holdMs = 0, pinnedFor = 0 },
+) {
+  const paced = perSecond * seconds;
+  const jobs = pinnedFor + paced;
+  if (pinnedFor > 0) await stage.pin();
+  const workers = await stage.workers(1, { handler: "noop", jobs, timed: true });
+  if (pinnedFor > 0) await stage.producer.call("fill", { count: pinnedFor });
+  await stage.ran(workers, pinnedFor);
+  const sentAt = await stage.producer.call("steadily", {
+    perSecond,
+    count: paced,
+    first: pinnedFor,
+    connections,
+    holdMs,
+  });
+  return await latencies(stage, workers, { sentAt, jobs, first: pinnedFor });
+}
+
+/** Of the jobs from number `first` on, but for the `from` first ones of them. */
+async function latencies(stage, workers, { sentAt, jobs, first = 0, from = 0 }) {
+  await stage.ran(workers, jobs);
+  await stage.producer.call("settled");
+  const [report] = await Promise.all(workers.map((worker) => worker.call("report", jobs)));
+  await settledExactlyOnce(stage, [report], { jobs });
+  const waits = Array.from(sentAt, (at, index) => report.startedAt[first + index] - at).slice(from);
+  return {
+    p50: percentile(waits, 0.5),
+    p95: percentile(waits, 0.95),
+    p99: percentile(waits, 0.99),
+  };
+}

