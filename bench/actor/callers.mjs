@@ -20,11 +20,9 @@ export async function flatOut(peer, { callers, seconds, first = 0, size = 1 }) {
 }
 
 /** Exactly so many jobs, by `size`. */
-export async function fill(peer, { count, first = 0, size = 1_000, delayMs = 0 }) {
-  const from = now();
+export async function fill(peer, { count, first = 0, size = 1_000 }) {
   for (let done = 0; done < count; done += size)
-    await peer.enqueueMany(payloads(first + done, Math.min(size, count - done)), { delayMs });
-  return { ms: now() - from };
+    await peer.enqueueMany(payloads(first + done, Math.min(size, count - done)));
 }
 
 /** One after another, with pauses in between; answers when each call was made. */

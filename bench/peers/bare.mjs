@@ -13,6 +13,7 @@ import { register } from "../../libs/jobs/dist/store/workers/workers.js";
 import { Cursor } from "../../libs/jobs/dist/worker/cursor.js";
 import { open as openOurs } from "./ours.mjs";
 import { coalesced } from "./coalesced.mjs";
+import { InTurn } from "./in-turn.mjs";
 import { Nudge } from "./nudge.mjs";
 import { Sql } from "./sql.mjs";
 import { StatementLoop } from "./statement-loop.mjs";
@@ -25,49 +26,53 @@ export function open({ url }) {
   const sql = new Sql(url);
   const database = new Database({ connectionString: url }, "jobs", 10);
   const ids = new JobIds();
-  let front;
   let address;
+  let producers;
   let nudge;
   let addOne;
   let loop;
 
+  /** Finds queue and lane; answers the session that it did so on. */
   const locate = async () => {
-    front = database.open("front");
+    const front = database.open("front");
     const { id: queueId, version } = await ensureQueue(front, "bench");
     const { lane } = await ensureLane(front, queueId, "bench", 0);
     address = { queueId, version, lane };
+    return front;
   };
-  const insert = async (payloads, delayMs = 0) => {
-    const fresh = await ids.take(front, payloads.length);
-    const jobs = payloads.map((payload, index) => ({
-      id: fresh[index],
-      queue: "bench",
-      lane: address.lane,
-      kind: "bench",
-      priority: 0,
-      delayMs,
-      at: null,
-      attempts: null,
-      timeoutMs: null,
-      key: null,
-      payload: JSON.stringify(payload),
-    }));
-    await enqueue(front, address.queueId, jobs);
+  const insert = async (payloads) => {
+    await producers.use(async (session) => {
+      const fresh = await ids.take(session, payloads.length);
+      const jobs = payloads.map((payload, index) => ({
+        id: fresh[index],
+        queue: "bench",
+        lane: address.lane,
+        kind: "bench",
+        priority: 0,
+        delayMs: 0,
+        at: null,
+        attempts: null,
+        timeoutMs: null,
+        key: null,
+        payload: JSON.stringify(payload),
+      }));
+      await enqueue(session, address.queueId, jobs);
+    });
     nudge.give();
   };
 
   return {
     install: ours.install,
     produce: async () => {
-      await locate();
+      producers = new InTurn([await locate(), database.open("front")]);
       nudge = new Nudge(() => sql.run("notify bare"));
       addOne = coalesced(insert);
     },
     enqueue: async (payload) => await addOne(payload),
-    enqueueMany: async (payloads, { delayMs = 0 } = {}) => await insert(payloads, delayMs),
+    enqueueMany: insert,
 
     work: async (handle) => {
-      await locate();
+      const front = await locate();
       const [claims, settles] = [database.open("claim"), database.open("settle")];
       const worker = await register(front, {
         host: "bench",

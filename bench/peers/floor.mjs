@@ -1,6 +1,7 @@
 // No library: one table, set-based statements, finished jobs deleted. A yardstick, nothing that one would ship.
 import pg from "pg";
 import { coalesced } from "./coalesced.mjs";
+import { InTurn } from "./in-turn.mjs";
 import { Nudge } from "./nudge.mjs";
 import { Sql } from "./sql.mjs";
 import { StatementLoop } from "./statement-loop.mjs";
@@ -21,7 +22,7 @@ create index on floor.job (run_at, id) where taken_at is null`;
 
 const INSERT = {
   name: "insert",
-  text: `insert into floor.job (run_at, payload) select now() + $2::float8 * interval '1 ms', value from jsonb_array_elements($1::jsonb)`,
+  text: `insert into floor.job (payload) select value from jsonb_array_elements($1::jsonb)`,
 };
 const CLAIM = {
   name: "claim",
@@ -48,28 +49,28 @@ export function open({ url }) {
     return client;
   };
   let producers;
-  let next = 0;
   let nudge;
   let loop;
   let addOne;
 
-  const insert = async (payloads, delayMs = 0) => {
-    const client = producers[next++ % producers.length];
-    await client.query(INSERT, [JSON.stringify(payloads), delayMs]);
+  const insert = async (payloads) => {
+    await producers.use(async (client) => {
+      await client.query(INSERT, [JSON.stringify(payloads)]);
+    });
     nudge.give();
   };
 
   return {
     install: async () => await sql.run(SCHEMA),
     produce: async () => {
-      producers = [await connect(), await connect()];
+      producers = new InTurn([await connect(), await connect()]);
       nudge = new Nudge(() => sql.run("notify floor"));
       addOne = coalesced(insert);
     },
     enqueue: async (payload) => await addOne(payload),
-    enqueueMany: async (payloads, { delayMs = 0 } = {}) => await insert(payloads, delayMs),
+    enqueueMany: insert,
     enqueueWithin: async (client, payload) => {
-      await client.query(INSERT, [JSON.stringify([payload]), 0]);
+      await client.query(INSERT, [JSON.stringify([payload])]);
       await client.query("notify floor");
     },
 

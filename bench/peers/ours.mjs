@@ -37,8 +37,7 @@ export function open({ url }) {
       queue = (await start([JobsModule.forRoot({ connection })])).get(JobQueue);
     },
     enqueue: async (payload) => await queue.enqueue(Bench, payload),
-    enqueueMany: async (payloads, { delayMs = 0 } = {}) =>
-      await queue.enqueueMany(Bench, payloads, delayMs > 0 ? { delay: delayMs } : undefined),
+    enqueueMany: async (payloads) => await queue.enqueueMany(Bench, payloads),
     enqueueWithin: async (client, payload) => await queue.in(client).enqueue(Bench, payload),
 
     work: async (handle, { enhanced = false }) => {

@@ -1,17 +1,20 @@
 import pg from "pg";
+import { InTurn } from "./in-turn.mjs";
 
 /** One connection for what is not measured: schema, counts; opened on first use. */
 export class Sql {
   #url;
   #client;
+  #turns;
 
   constructor(url) {
     this.#url = url;
   }
 
   async run(text, values) {
-    this.#client ??= this.#connect();
-    return (await (await this.#client).query(text, values)).rows;
+    this.#turns ??= this.#connect();
+    const turns = await this.#turns;
+    return (await turns.use((client) => client.query(text, values))).rows;
   }
 
   /** The numbers of the only row, by column. */
@@ -23,12 +26,13 @@ export class Sql {
   }
 
   async close() {
-    await (await this.#client)?.end();
+    await this.#turns;
+    await this.#client?.end();
   }
 
   async #connect() {
-    const client = new pg.Client(this.#url);
-    await client.connect();
-    return client;
+    this.#client = new pg.Client(this.#url);
+    await this.#client.connect();
+    return new InTurn([this.#client]);
   }
 }
