@@ -219,20 +219,23 @@ describe.each([
 describe("what the upkeep sends through the front", () => {
   /** Relations that are read whole. */
   async function readWhole(name: string, values: string): Promise<(string | undefined)[]> {
-    const front = bench.session("front");
     const statement = all.find((one) => one.name === name)!;
-    const run = async (text: string) => await front.run(new actual.Statement(null, () => text));
-    await run(`prepare it as ${statement.text(bench.schema)}`);
     const found: (string | undefined)[] = [];
-    for (const mode of ["force_custom_plan", "force_generic_plan"]) {
-      await run(`set plan_cache_mode = ${mode}`);
-      const [row] = await run(`explain (format json) execute it (${values})`);
-      const walk = (node: Node) => {
-        if (node["Node Type"] === "Seq Scan") found.push(node["Relation Name"]);
-        node.Plans?.forEach(walk);
-      };
-      walk(JSON.parse(row![0]!)[0].Plan);
-    }
+    // On one connection, behind a pooler too.
+    await bench.session("front").transaction(async (on) => {
+      const run = async (text: string) => await on(new actual.Statement(null, () => text));
+      await run(`prepare it as ${statement.text(bench.schema)}`);
+      for (const mode of ["force_custom_plan", "force_generic_plan"]) {
+        await run(`set local plan_cache_mode = ${mode}`);
+        const [row] = await run(`explain (format json) execute it (${values})`);
+        const walk = (node: Node) => {
+          if (node["Node Type"] === "Seq Scan") found.push(node["Relation Name"]);
+          node.Plans?.forEach(walk);
+        };
+        walk(JSON.parse(row![0]!)[0].Plan);
+      }
+      await run("deallocate it");
+    });
     return found;
   }
 
@@ -276,11 +279,14 @@ describe("what the upkeep sends through the front", () => {
 });
 
 it("the front's own settings do as well for what it sends", async () => {
-  const front = bench.session("front");
   const statement = all.find(({ name }) => name === "find_by_id")!;
   const prepare = `prepare it (integer, bigint[]) as ${statement.text(bench.schema)}`;
-  await front.run(new actual.Statement(null, () => prepare));
   const explain = `explain (analyze, format json) execute it (${queue()}, '{1,2,3}')`;
-  const [row] = await front.run(new actual.Statement(null, () => explain));
-  expect(row![0]).toContain("job_pkey");
+  await bench.session("front").transaction(async (on) => {
+    const run = async (text: string) => await on(new actual.Statement(null, () => text));
+    await run(prepare);
+    const [row] = await run(explain);
+    expect(row![0]).toContain("job_pkey");
+    await run("deallocate it");
+  });
 });
