@@ -5,6 +5,7 @@ import {
   Catch,
   type ExceptionFilter,
   type ExecutionContext,
+  Inject,
   Injectable,
   Logger,
   Module,
@@ -12,13 +13,14 @@ import {
   ParseIntPipe,
   type PipeTransform,
   type Provider,
+  Scope,
   UseFilters,
   UseGuards,
   UseInterceptors,
   UsePipes,
   createParamDecorator,
 } from "@nestjs/common";
-import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE, Reflector } from "@nestjs/core";
+import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE, REQUEST, Reflector } from "@nestjs/core";
 import { jest } from "@jest/globals";
 import { type Observable, map, tap } from "rxjs";
 import {
@@ -105,6 +107,24 @@ class Translates implements ExceptionFilter {
 @Catch()
 class Silent implements ExceptionFilter {
   catch(): void {}
+}
+@Injectable()
+class Greetings {
+  of = (name: string): string => `hello ${name}`;
+}
+@Injectable()
+class Greets implements PipeTransform {
+  constructor(private readonly greetings: Greetings) {}
+  transform({ name }: { name: string }): string {
+    return this.greetings.of(name);
+  }
+}
+@Injectable({ scope: Scope.REQUEST })
+class Signs implements PipeTransform {
+  constructor(@Inject(REQUEST) private readonly job: JobContext) {}
+  transform(text: string): string {
+    return `${text}, ${this.job.kind}`;
+  }
 }
 const Tenant = createParamDecorator(
   (field: string, context: ExecutionContext) =>
@@ -253,6 +273,65 @@ describe("enhancers of handlers", () => {
     await run("plain", {});
     Enhanced.prototype.plain = own;
     expect(stack[0]).not.toMatch(/@nestjs/);
+  });
+});
+
+// Each class of a pipe is named in one place only: what makes it in one would make it in all.
+describe("pipes of parameters", () => {
+  let bench: Bench;
+  beforeAll(async () => void (bench = await Bench.open()));
+  afterAll(async () => await bench.close());
+
+  async function result(providers: Provider[], kind: string): Promise<unknown> {
+    const app = await bench.worker(providers);
+    const { id } = await app.get(JobQueue).enqueue(kind, { name: "ada" });
+    return (await reached(bench, id, "succeeded")).result;
+  }
+
+  it("@Payload(Class) is made by Nest, with what it needs", async () => {
+    @Injectable()
+    class Injected {
+      @JobHandler("injected", { attempts: 1 })
+      run(@Payload(Greets) text: string): string {
+        return text;
+      }
+    }
+    expect(await result([Greetings, Injected], "injected")).toBe("hello ada");
+  });
+
+  it("one that is made for each request makes its handler so", async () => {
+    @Injectable()
+    class Signed {
+      @JobHandler("signed", { attempts: 1 })
+      run(@Payload(Greets, Signs) text: string): string {
+        return text;
+      }
+    }
+    expect(await result([Greetings, Signed], "signed")).toBe("hello ada, signed");
+  });
+
+  it("are there for what a class inherits, and under a token of one's own", async () => {
+    class Base {
+      @JobHandler("inherited", { attempts: 1 })
+      run(@Payload(Greets) text: string): string {
+        return text;
+      }
+    }
+    @Injectable()
+    class Heir extends Base {}
+    const provider = { provide: "heir", useClass: Heir };
+    expect(await result([Greetings, provider], "inherited")).toBe("hello ada");
+  });
+
+  it("one that cannot have what it needs fails the boot", async () => {
+    @Injectable()
+    class Lacking {
+      @JobHandler("lacking", { attempts: 1 })
+      run(@Payload(Greets) text: string): string {
+        return text;
+      }
+    }
+    await expect(bench.worker([Lacking])).rejects.toThrow(/resolve dependencies of the Greets/);
   });
 });
 
