@@ -1,4 +1,4 @@
-import { Injectable, Module, Scope, UseGuards, type Provider } from "@nestjs/common";
+import { Controller, Injectable, Module, Scope, UseGuards, type Provider } from "@nestjs/common";
 import { APP_GUARD } from "@nestjs/core";
 import {
   JobHandler,
@@ -6,6 +6,7 @@ import {
   type JobsOptions,
   JobsModule,
   OptionsError,
+  Payload,
   defineJob,
 } from "nestjs-pg-jobs";
 import { handler, reached } from "../support/handlers.js";
@@ -245,6 +246,47 @@ describe("what fails the boot", () => {
     expect(await problems(() => boot([{ provide: "made", useFactory: () => new Made() }]))).toEqual(
       [expect.stringMatching(/^Made\.run: guards, .* found a factory or value/)],
     );
+  });
+
+  it("a guard on a controller's method: Nest would leave it out", async () => {
+    @Controller()
+    class Guarded {
+      @UseGuards(Enhancer)
+      @JobHandler("controller")
+      run(): void {}
+    }
+    @Module({ controllers: [Guarded] })
+    class Controllers {}
+    expect(
+      await problems(() =>
+        bench.app([bench.root(), JobsModule.forWorker({ imports: [Controllers] })]),
+      ),
+    ).toEqual([
+      "Guarded.run: Enhancer: expected on a provider, found on a controller; move the handler to a provider",
+    ]);
+  });
+
+  it("pipes of a parameter that are none: Nest would leave them out", async () => {
+    @Injectable()
+    class Piped {
+      @JobHandler("undefined")
+      missing(@Payload(undefined as never) payload: object): object {
+        return payload;
+      }
+      @JobHandler("object")
+      object(@Payload({} as never) payload: object): object {
+        return payload;
+      }
+      @JobHandler("class")
+      class(@Payload(Enhancer as never) payload: object): object {
+        return payload;
+      }
+    }
+    expect(await problems(() => boot([Piped]))).toEqual([
+      expect.stringMatching(/^Piped\.missing: .*found undefined; do two files import each other/),
+      expect.stringMatching(/^Piped\.object: expected .* transform\(\), found none in it$/),
+      expect.stringMatching(/^Piped\.class: Enhancer: expected a class with transform\(\)/),
+    ]);
   });
 
   it("globalEnhancers with a guard of the app that is made for each request", async () => {

@@ -13,6 +13,7 @@ import type { Handler } from "./handler.js";
 import { filtered, filtersOf } from "./handler-filters.js";
 import { PARAMS, completeParams, hasParams, paramsFactory } from "./handler-params.js";
 import { JOB_CONTEXT_TYPE } from "./job-host.js";
+import { leftOut } from "./left-out.js";
 
 type Wrapper = ReturnType<DiscoveryService["getProviders"]>[number];
 type Instance = Record<string | symbol, (payload: unknown, job: unknown) => unknown>;
@@ -60,6 +61,8 @@ export class HandlerPipelines {
       throw new PipelineError(
         `${WHAT} a provider that Nest makes from its class, found a factory or value`,
       );
+    const missing = leftOut(wrapper, owner, method, body);
+    if (missing.length > 0) throw new PipelineError(missing.join("; "));
     if (!scoped) {
       const instance = wrapper.instance as Instance;
       if (!enhanced) return (payload, job) => instance[method]!(payload, job);
