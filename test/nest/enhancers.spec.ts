@@ -14,6 +14,7 @@ import {
   type PipeTransform,
   type Provider,
   Scope,
+  type Type,
   UseFilters,
   UseGuards,
   UseInterceptors,
@@ -22,7 +23,7 @@ import {
 } from "@nestjs/common";
 import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE, REQUEST, Reflector } from "@nestjs/core";
 import { jest } from "@jest/globals";
-import { type Observable, map, tap } from "rxjs";
+import { type Observable, map, switchMap, tap } from "rxjs";
 import {
   Job,
   type JobContext,
@@ -33,6 +34,7 @@ import {
   bury,
   isJobContext,
   skip,
+  snooze,
 } from "nestjs-pg-jobs";
 import { ExternalContextCreator } from "@nestjs/core";
 import { reached } from "../support/handlers.js";
@@ -273,6 +275,121 @@ describe("enhancers of handlers", () => {
     await run("plain", {});
     Enhanced.prototype.plain = own;
     expect(stack[0]).not.toMatch(/@nestjs/);
+  });
+});
+
+describe("verdicts and interceptors", () => {
+  let bench: Bench;
+  beforeAll(async () => void (bench = await Bench.open()));
+  afterAll(async () => await bench.close());
+
+  class Wraps implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      return next.handle().pipe(map((data: unknown) => ({ data })));
+    }
+  }
+  const rules = new Map<string, () => unknown>([
+    ["succeeded", () => "value"],
+    ["skipped", () => skip("nothing to do")],
+    ["dead", () => bury("hopeless")],
+    ["snoozed", () => snooze("1h")],
+  ]);
+  const asked = ({ rule }: { rule: string }): unknown => rules.get(rule)!();
+
+  @Injectable()
+  class Bare {
+    @JobHandler("bare", { attempts: 1 })
+    run(payload: { rule: string }): unknown {
+      return asked(payload);
+    }
+  }
+  @Injectable()
+  class Overrules {
+    @UseInterceptors({
+      intercept: (_: unknown, next: CallHandler) => next.handle().pipe(map(() => skip("instead"))),
+    })
+    @JobHandler("overruled", { attempts: 1 })
+    overruled(payload: { rule: string }): unknown {
+      return asked(payload);
+    }
+  }
+  @Injectable()
+  @UseInterceptors(Wraps)
+  class Wrapped {
+    @UseInterceptors(Wraps)
+    @JobHandler("wrapped", { attempts: 1 })
+    run(payload: { rule: string }): unknown {
+      return asked(payload);
+    }
+    @UseInterceptors({
+      intercept: (_: unknown, next: CallHandler) =>
+        next.handle().pipe(
+          tap(() => {
+            throw new Error("thrown");
+          }),
+        ),
+    })
+    @JobHandler("thrown", { attempts: 1 })
+    thrown(payload: { rule: string }): unknown {
+      return asked(payload);
+    }
+    #calls = 0;
+    @UseInterceptors({
+      intercept: (_: unknown, next: CallHandler) =>
+        next.handle().pipe(switchMap(() => next.handle())),
+    })
+    @JobHandler("twice", { attempts: 1 })
+    twice(): unknown {
+      return this.#calls++ === 0 ? bury("the first answer") : "the second";
+    }
+  }
+  @Module({ providers: [{ provide: APP_INTERCEPTOR, useClass: Wraps }] })
+  class Everywhere {}
+
+  async function run(kind: string, rule: string, state: string, globals = false) {
+    const imports = [feature([Bare, Overrules, Wrapped])];
+    const app = await bench.app([
+      bench.root(),
+      ...(globals ? [Everywhere] : []),
+      JobsModule.forWorker({ imports, globalEnhancers: globals }),
+    ]);
+    try {
+      const { id } = await app.get(JobQueue).enqueue(kind, { rule });
+      return await reached(bench, id, state);
+    } finally {
+      await app.close();
+    }
+  }
+
+  it.each([
+    ["the method's and the class's", "wrapped", false],
+    ["the app's", "bare", true],
+  ])("what the method rules stands, whatever %s make of it", async (_whose, kind, globals) => {
+    expect((await run(kind, "skipped", "skipped", globals)).result).toEqual({
+      reason: "nothing to do",
+    });
+    expect((await run(kind, "dead", "dead", globals)).last_error).toBe("hopeless");
+    const snoozed = await run(kind, "snoozed", "queued", globals);
+    expect(snoozed.due_in).toBeGreaterThan(3_000_000);
+    expect((await run(kind, "succeeded", "succeeded", globals)).result).toMatchObject({
+      data: globals ? "value" : { data: "value" },
+    });
+  });
+
+  it("unless an interceptor ends with another verdict, or throws", async () => {
+    expect((await run("overruled", "dead", "skipped")).result).toEqual({ reason: "instead" });
+    expect((await run("thrown", "skipped", "dead")).last_error).toBe("thrown");
+  });
+
+  it("of two answers the last one counts", async () => {
+    expect((await run("twice", "", "succeeded")).result).toEqual({ data: "the second" });
+  });
+
+  it("leave a method as it was", () => {
+    const on = (owner: Type<unknown>): unknown =>
+      Reflect.getMetadata("__interceptors__", Reflect.get(owner.prototype as object, "run"));
+    expect(on(Bare)).toBeUndefined();
+    expect(on(Wrapped)).toEqual([Wraps]);
   });
 });
 
