@@ -143,8 +143,8 @@ describe("scopes of providers with handlers", () => {
   it("durable: one instance for each tree that the app's strategy names", async () => {
     const trees = new Map<string, { id: number }>();
     ContextIdFactory.apply({
-      attach(contextId, job: { idempotencyKey: string; claim: { payload: string } }) {
-        const { customer } = JSON.parse(job.claim.payload) as { customer: string };
+      attach(contextId, job: JobContext) {
+        const { customer } = job.payload as { customer: string };
         if (!trees.has(customer)) trees.set(customer, ContextIdFactory.create());
         const tree = trees.get(customer)!;
         return {

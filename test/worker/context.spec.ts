@@ -31,6 +31,9 @@ const Visit = defineJob("visit", {
     n: z.int().max(5),
   }),
 });
+const Sent = defineJob("sent", {
+  payload: z.object({ at: z.iso.datetime().transform((text) => new Date(text)) }),
+});
 const Odd = defineJob("odd", { attempts: 1, payload: z.unknown().transform(() => oddly()) });
 const oddly = (): never => {
   throw Object.assign(new Error("the schema itself throws"), { message: null });
@@ -57,6 +60,14 @@ describe("what handlers are given", () => {
     }
     const app = await bench.worker(
       [
+        handler(Sent, (_payload, job) => ({
+          sent: job.payload,
+          same: job.payload === job.payload,
+        })),
+        handler("changed", (payload, job) => {
+          (payload as { n: number }).n++;
+          return job.payload;
+        }),
         handler(Three, (_payload, job) => {
           const { id, kind, queue, attempt, failures, attempts, isLast, idempotencyKey } = job;
           seen.push({ id, kind, queue, attempt, failures, attempts, isLast, idempotencyKey });
@@ -131,6 +142,17 @@ describe("what handlers are given", () => {
     const { id } = await jobs.enqueue(Visit, { at, n: 1 });
     expect(await reached(bench, id, "succeeded")).toMatchObject({ payload: { at, n: 1 } });
     expect(visits).toEqual([{ at: new Date(at), n: 1 }]);
+  });
+
+  it("job.payload is what was sent, before the schema, and the same object whenever it is asked for", async () => {
+    const at = "2026-01-02T03:04:05.000Z";
+    const { id } = await jobs.enqueue(Sent, { at });
+    expect((await reached(bench, id, "succeeded")).result).toEqual({ sent: { at }, same: true });
+  });
+
+  it("job.payload is not what the handler has changed", async () => {
+    const { id } = await jobs.enqueue("changed", { n: 1 });
+    expect((await reached(bench, id, "succeeded")).result).toEqual({ n: 1 });
   });
 
   it("a payload that no longer fits is a failure that says where", async () => {

@@ -21,6 +21,11 @@ export interface JobContext {
   readonly id: string;
   readonly kind: string;
   readonly queue: string;
+  /**
+   * The payload as it was enqueued, before the schema of the definition: for what is asked before the handler runs, such
+   * as the strategy of durable providers. Parsed on first use, once an attempt; the handler gets a copy of its own.
+   */
+  readonly payload: unknown;
   /** The number of this run: grows with every claim, never falls; half of the fence. */
   readonly attempt: number;
   /** Runs that have failed or timed out before this one. */

@@ -52,6 +52,7 @@ export class Attempt implements JobContext {
   #controller: AbortController | undefined;
   #aborted: { reason: unknown } | undefined;
   #logger: JobLogger | undefined;
+  #payload: { readonly value: unknown } | undefined;
   #transaction: { readonly work: Promise<unknown>; open: boolean } | undefined;
 
   constructor(
@@ -92,6 +93,12 @@ export class Attempt implements JobContext {
     if (this.#aborted && !this.#controller.signal.aborted)
       this.#controller.abort(this.#aborted.reason);
     return this.#controller.signal;
+  }
+
+  /** Parsed on first use, apart from what the handler gets: that one may change it. */
+  get payload(): unknown {
+    this.#payload ??= { value: JSON.parse(this.claim.payload) as unknown };
+    return this.#payload.value;
   }
 
   get logger(): JobLogger {
