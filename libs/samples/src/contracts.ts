@@ -28,8 +28,8 @@ export const DeliverEvent = defineJob("event.deliver", {
   timeout: "5m",
 });
 
-/** Brings the search index up to date with a record; many changes of one record need it once. */
+/** Brings the search index up to date with a record as it is then; many changes of one record need it once. */
 export const IndexRecord = defineJob("record.index", {
-  payload: z.object({ recordId: z.uuid(), text: z.string() }),
+  payload: z.object({ recordId: z.uuid() }),
   queue: "indexing",
 });

@@ -1,5 +1,6 @@
 export { DeliverEvent, IndexRecord, MakeThumbnail, SendReminder } from "./contracts.js";
 export { Reminder, type ReminderState } from "./reminder.entity.js";
+export { SavedRecord } from "./saved-record.entity.js";
 export { ensureSamples } from "./ensure-samples.js";
 export { SamplesModule, samplesDataSource } from "./samples.module.js";
 export { EnvironmentError, field, orExit, readEnvironment } from "./environment.js";

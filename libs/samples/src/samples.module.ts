@@ -4,7 +4,9 @@ import { DataSource } from "typeorm";
 import { EnvironmentError } from "./environment.js";
 import { ensureSamples } from "./ensure-samples.js";
 import { CreateReminder1762000000000 } from "./migrations/1762000000000-create-reminder.js";
+import { CreateRecord1763000000000 } from "./migrations/1763000000000-create-record.js";
 import { Reminder } from "./reminder.entity.js";
+import { SavedRecord } from "./saved-record.entity.js";
 
 /** How long a starting app waits for its database. */
 const PATIENCE_MS = 30_000;
@@ -36,8 +38,8 @@ export function samplesDataSource(url: string): DataSource {
     type: "postgres",
     url,
     schema: "samples",
-    entities: [Reminder],
-    migrations: [CreateReminder1762000000000],
+    entities: [Reminder, SavedRecord],
+    migrations: [CreateReminder1762000000000, CreateRecord1763000000000],
     migrationsTableName: "migration",
     installExtensions: false,
     applicationName: "samples",

@@ -1,12 +1,9 @@
 import { z } from "zod";
+import { storedText } from "../stored-text.js";
 
 /** The body of `POST /reminders`. */
 export const NewReminder = z.strictObject({
   to: z.email().max(254),
-  text: z
-    .string()
-    .min(1)
-    .max(2_000)
-    .refine((text) => !text.includes("\0"), { error: "NUL cannot be stored" }),
+  text: storedText(1, 2_000),
 });
 export type NewReminder = z.output<typeof NewReminder>;

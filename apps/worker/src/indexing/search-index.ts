@@ -1,20 +1,31 @@
 import { Injectable } from "@nestjs/common";
 
+export interface Document {
+  id: string;
+  text: string;
+  /** One more with each change. */
+  revision: number;
+}
+
 /** Stands for a search engine, which may be switched off. */
 @Injectable()
 export class SearchIndex {
   available = true;
-  readonly #texts = new Map<string, string>();
+  readonly #documents = new Map<string, Document>();
 
   async ping(): Promise<boolean> {
     return this.available;
   }
 
-  async put(recordId: string, text: string): Promise<void> {
-    this.#texts.set(recordId, text);
+  /** What comes late does not replace what is newer: two runs may overlap, and an old one may wake up again. */
+  async put(document: Document): Promise<void> {
+    const { id, revision } = document;
+    if (revision >= (this.#documents.get(id)?.revision ?? 0)) this.#documents.set(id, document);
   }
 
   find(word: string): string[] {
-    return [...this.#texts].filter(([, text]) => text.includes(word)).map(([id]) => id);
+    return [...this.#documents.values()]
+      .filter(({ text }) => text.includes(word))
+      .map(({ id }) => id);
   }
 }
