@@ -78,6 +78,18 @@ describe("the event worker", () => {
     await until(async () => (await job(id))?.state === "succeeded", { what: "it is delivered" });
   });
 
+  it("gives each run five minutes, whatever the worker has as its default", async () => {
+    const id = await post("order.timed");
+    await until(async () => (await job(id))?.state === "succeeded", { what: "it is delivered" });
+    const [queueId, number] = id.split("-");
+    expect(
+      await bench.sql<{ timeout_ms: string }>(
+        "select timeout_ms from jobs.done where queue_id = $1 and id = $2",
+        [queueId, number],
+      ),
+    ).toEqual([{ timeout_ms: "300000" }]);
+  });
+
   it("gives each run its time, aborts it, and counts that as a failure", async () => {
     const jobs = api.app.get(JobQueue);
     const { id } = await jobs.enqueue(
