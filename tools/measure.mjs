@@ -8,6 +8,7 @@ import { measureEnqueue } from "./measure/enqueue.mjs";
 import { measureHistory } from "./measure/history.mjs";
 import { measureHorizon } from "./measure/horizon.mjs";
 import { measurePoolers } from "./measure/poolers.mjs";
+import { measureRetention } from "./measure/retention.mjs";
 import { measureWholePath } from "./measure/whole-path.mjs";
 import { Ground } from "./measure/ground.mjs";
 
@@ -17,6 +18,7 @@ const ALL = {
   horizon: measureHorizon,
   "whole-path": measureWholePath,
   history: measureHistory,
+  retention: measureRetention,
   poolers: measurePoolers,
 };
 const [only] = process.argv.slice(2);

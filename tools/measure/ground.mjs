@@ -67,7 +67,7 @@ export class Ground {
 
   async clear() {
     await this.admin.query(
-      "truncate jobs.job, jobs.done, jobs.dead, jobs.attempt_error, jobs.stat, jobs.stat_delta",
+      "truncate jobs.job, jobs.done, jobs.dead, jobs.dead_archive, jobs.attempt_error, jobs.stat, jobs.stat_delta",
     );
     await this.admin.query("checkpoint");
   }
