@@ -113,7 +113,6 @@ describe("a job that waits", () => {
       state: "cancelled",
       finishedAt: expect.any(String),
       worker: null,
-      lastError: null,
     });
     expect(await hands.claim(worker, { takeOver: true })).toEqual([]);
     expect(told).toEqual([

@@ -4,6 +4,7 @@ import type { Claim } from "../../libs/jobs/src/store/transitions/claim.js";
 import { applyQueueSettings } from "../../libs/jobs/src/store/queues/settings.js";
 import { QUARANTINED } from "../../libs/jobs/src/store/queues/lanes.js";
 import { bury } from "../../libs/jobs/src/store/transitions/bury.js";
+import { cancelHeld } from "../../libs/jobs/src/store/transitions/cancel.js";
 import { handBack } from "../../libs/jobs/src/store/transitions/hand-back.js";
 import type { Writes } from "../../libs/jobs/src/store/transitions/noted.js";
 import { retry } from "../../libs/jobs/src/store/transitions/retry.js";
@@ -63,8 +64,7 @@ class Life {
   get verbs(): Verb[] {
     if (this.#ended === "finished") return [];
     if (this.#ended !== undefined) return ["requeue"];
-    if (this.#claim) return ["succeed", "skip", "snooze", "retry", "bury", "hand back", "crash"];
-    return ["claim", "cancel"];
+    return this.#claim ? RUNNING : WAITING;
   }
 
   async do(verb: Verb): Promise<void> {
@@ -105,12 +105,12 @@ class Life {
         await bury(...settle, [{ ...fence, error, reason: "exhausted", failed: true }], writes);
         return this.#end("dead", "died");
       case "cancel":
-        await bench.sql(
-          `with mine as (delete from jobs.job where id = $1 returning *)
-           insert into jobs.done (id, created_at, run_at, started_at, attempt, queue_id, failures, lane, generation, kind, payload, state)
-           select id, created_at, run_at, claimed_at, attempt, queue_id, failures, lane % 10000, generation, kind, payload, 3 from mine`,
-          [id],
-        );
+        return this.#end("cancelled", await jobs.cancel(this.name));
+      case "cancel and fail":
+        // However often it is asked for.
+        await jobs.cancel(this.name);
+        this.#tell(`cancel-${await jobs.cancel(this.name)}`);
+        await cancelHeld(...settle, [{ ...fence, error }]);
         return this.#end("cancelled", "cancelled");
       case "requeue":
         if ((await jobs.requeue(this.name)) === "queued") this.#generation++;
@@ -144,7 +144,20 @@ type Verb =
   | "hand back"
   | "bury"
   | "cancel"
+  | "cancel and fail"
   | "requeue";
+
+const WAITING: Verb[] = ["claim", "cancel"];
+const RUNNING: Verb[] = [
+  "succeed",
+  "skip",
+  "snooze",
+  "retry",
+  "bury",
+  "hand back",
+  "crash",
+  "cancel and fail",
+];
 
 const briefly = (events: readonly HistoryEvent[]) =>
   events.map(({ generation, attempt, event }) => `${generation}/${attempt} ${event}`);
@@ -162,10 +175,8 @@ async function ways(length: number): Promise<Verb[][]> {
   const next = (way: readonly Verb[]): Verb[] => {
     const last = way.at(-1);
     if (last === "succeed" || last === "skip") return [];
-    if (last === "bury" || last === "cancel") return ["requeue"];
-    if (last === "claim" || last === "crash")
-      return ["succeed", "skip", "snooze", "retry", "bury", "hand back", "crash"];
-    return ["claim", "cancel"];
+    if (last === "bury" || last === "cancel" || last === "cancel and fail") return ["requeue"];
+    return last === "claim" || last === "crash" ? RUNNING : WAITING;
   };
   let open: Verb[][] = [[]];
   const done: Verb[][] = [];
@@ -278,6 +289,23 @@ describe("an event", () => {
     }
   });
 
+  it("of a failure after a requested cancel says what was thrown, also once it is requeued", async () => {
+    for (const mode of ["full", "exceptions"] as const) {
+      const life = await Life.begin(`asked-${mode}`, mode);
+      for (const verb of ["claim", "cancel and fail"] as const) await life.do(verb);
+      for (let look = 0; look < 2; look++) {
+        expect((await inspector.history(life.name)).slice(0, 4)).toMatchObject([
+          { event: "enqueued" },
+          { event: "started", attempt: 1, worker: "hands:1" },
+          { event: "cancel-requested", attempt: 1, worker: null, error: null },
+          { event: "cancelled", attempt: 1, worker: "hands:1", error: { message: "attempt 1" } },
+        ]);
+        if (look === 0) await life.do("requeue");
+      }
+      expect(briefly(await inspector.history(life.name))).toEqual(life.told);
+    }
+  });
+
   it("of a rescue leaves the start of the run that went silent", async () => {
     const life = await Life.begin("silent", "exceptions");
     await life.do("claim");
@@ -301,16 +329,19 @@ describe("an event", () => {
       "claim",
       "retry",
       "claim",
+      "cancel and fail",
+      "requeue",
+      "claim",
       "bury",
     ] as const)
       await life.do(verb);
     await bench.sql("delete from jobs.attempt_error where job_id = $1", [life.id]);
     await bench.sql("delete from jobs.event where job_id = $1", [life.id]);
     expect(briefly(await inspector.history(life.name))).toEqual(
-      life.told.filter((one) => !one.endsWith("requeued")),
+      life.told.filter((one) => !/requeued|requested/.test(one)),
     );
     expect(await inspector.attempts(life.name)).toEqual(
-      [1, 2, 3, 4].map((attempt) => ({
+      [1, 2, 3, 4, 5].map((attempt) => ({
         attempt,
         startedAt: expect.any(String),
         failedAt: expect.any(String),

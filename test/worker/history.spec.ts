@@ -2,7 +2,7 @@ import { type HistoryEvent, JobInspector, JobQueue, bury, snooze } from "nestjs-
 import { spine } from "../../libs/jobs/src/store/migrations/0001-spine.js";
 import { checksum } from "../../libs/jobs/src/store/migrations/migration.js";
 import { Bench } from "../support/harness.js";
-import { handler, reached } from "../support/handlers.js";
+import { Gate, handler, reached } from "../support/handlers.js";
 import { until } from "../support/until.js";
 
 // Told once to `forWorker`, the history of a queue is written by whoever moves its jobs.
@@ -79,6 +79,46 @@ describe("the history of a queue", () => {
       { unfinished: 0, succeeded: 0, dead: 0, pruned: 1 },
     ]);
   });
+
+  it.each([
+    ["full", true],
+    ["exceptions", true],
+    ["none", false],
+  ] as const)(
+    "in mode %s tells that a cancel was requested: %s, and what the attempt then threw",
+    async (history, requested) => {
+      bench = await Bench.open();
+      const gate = new Gate();
+      const app = await bench.worker(
+        [
+          handler("work", async () => {
+            await gate.opened;
+            throw new Error("boom");
+          }),
+        ],
+        { queues: { default: { history } } },
+      );
+      await told(history);
+      const jobs = app.get(JobQueue);
+      const { id } = await jobs.enqueue("work");
+      await reached(bench, id, "running");
+      expect(await jobs.cancel(id)).toBe("requested");
+      gate.open();
+      expect(await reached(bench, id, "cancelled")).toMatchObject({
+        failures: 1,
+        last_error: "boom",
+      });
+      const story = await app.get(JobInspector).history(id);
+      expect(briefly(story)).toEqual([
+        "1/0 enqueued",
+        "1/1 started",
+        ...(requested ? ["1/1 cancel-requested"] : []),
+        "1/1 cancelled",
+      ]);
+      expect(story.at(-1)).toMatchObject({ error: { message: "boom" } });
+      expect(await jobs.get(id)).toMatchObject({ state: "cancelled", lastError: "boom" });
+    },
+  );
 
   it("is not written in mode none", async () => {
     bench = await Bench.open();

@@ -40,7 +40,7 @@ export { JOB_STATES, type JobState } from "./job/state.js";
 export type { StandardSchemaV1 } from "./job/standard-schema.js";
 export { Events } from "./observe/events.js";
 export type { JobFilter, PageOptions } from "./job/job-filter.js";
-export type { HistoryEvent } from "./store/reads/history.js";
+export type { HistoryEvent, HistoryEventName } from "./store/reads/history.js";
 export type { LogPageOptions } from "./job/log-page.js";
 export type { JobLogLine, JobProgress } from "./store/reads/reports.js";
 export type { AttemptError, JobSummary, JobView } from "./store/reads/job.js";

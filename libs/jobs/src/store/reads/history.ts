@@ -2,10 +2,13 @@ import type { ErrorReport } from "../../job/error-report.js";
 import type { JobEventName } from "../../job/event.js";
 import { type Runner, Statement } from "../../pg/statement.js";
 
+/** What can happen to a job, and what people asked of it while it ran. */
+export type HistoryEventName = JobEventName | "cancel-requested";
+
 /** One thing that happened to a job, as the view `job_event` shows it. */
 export interface HistoryEvent {
   /** What happened; never `lost`, which happens to an attempt that is not the job's any more. */
-  readonly event: JobEventName;
+  readonly event: HistoryEventName;
   /** An ISO string, by the clock of the database. */
   readonly at: string;
   /** The attempt it happened in, or after which; 0 before the first. */
@@ -30,7 +33,7 @@ select event, to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), a
   details ->> 'reason', details ->> 'delayMs', details -> 'error'
 from ${jobs}.job_event where queue_id = $1::integer and number = $2::bigint
 order by generation, attempt, array_position(
-  '{enqueued,requeued,rescued,started,retried,snoozed,handed-back,succeeded,skipped,died,cancelled,pruned}'::text[], event), at`,
+  '{enqueued,requeued,rescued,started,cancel-requested,retried,snoozed,handed-back,succeeded,skipped,died,cancelled,pruned}'::text[], event), at`,
 );
 
 /** What happened to a job, in order. */
@@ -41,7 +44,7 @@ export async function history(
 ): Promise<HistoryEvent[]> {
   const rows = await runner.run(getHistory, [queueId, id]);
   return rows.map(([event, at, attempt, generation, worker, reason, delayMs, error]) => ({
-    event: event as JobEventName,
+    event: event as HistoryEventName,
     at: at!,
     attempt: Number(attempt),
     generation: Number(generation),

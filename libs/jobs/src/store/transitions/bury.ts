@@ -13,12 +13,13 @@ export interface Bury extends Fence {
   failed: boolean;
 }
 
-// The letter's errors say which of them ended an earlier generation: `attempt_error` and `event` go sooner than it.
+// The letter's errors say which of them ended an earlier generation, and how: `attempt_error` and `event` go sooner than it.
 const generationOf = (jobs: string) => ` || jsonb_build_object('generation', e.generation) || case
-        when e.generation < m.generation and exists (
-          select from ${jobs}.event r where r.job_id = m.id and r.queue_id = m.queue_id and r.event = 'requeued'
-            and (r.details ->> 'finishedAt')::timestamptz = e.failed_at)
-        then '{"ended": true}'::jsonb else '{}' end`;
+        when e.generation < m.generation then coalesce((
+          select jsonb_build_object('ended', r.details ->> 'ended')
+          from ${jobs}.event r where r.job_id = m.id and r.queue_id = m.queue_id and r.event = 'requeued'
+            and (r.details ->> 'finishedAt')::timestamptz = e.failed_at limit 1), '{}')
+        else '{}' end`;
 
 const buryJobs = new NotedStatement(
   "bury",

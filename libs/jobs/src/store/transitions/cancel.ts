@@ -1,5 +1,6 @@
 import { type Runner, Statement } from "../../pg/statement.js";
 import { type Fence, fenceValues, fenced, field } from "./fence.js";
+import { modeIs } from "./noted.js";
 
 // Locked first, judged under the lock: a claim or a settle that was on its way has the word before us. Nobody settles
 // under the fence of an expired lease any more: without its worker the row does not look like that worker's success.
@@ -8,7 +9,8 @@ const cancelJob = new Statement(
   (jobs) => `
 -- queued → cancelled; running → running, to be cancelled unless it succeeds or dies
 with found as materialized (
-  select j.id, j.kind, j.lease_until is null or j.lease_until < now() as free
+  select j.id, j.kind, j.attempt, j.generation, j.lease_until is null or j.lease_until < now() as free,
+    j.cancel_at is null as first
   from ${jobs}.job j where j.queue_id = $1::integer and j.id = $2::bigint
   for update
 ), withdrawn as (
@@ -24,6 +26,10 @@ with found as materialized (
 ), asked as (
   update ${jobs}.job j set cancel_at = coalesce(j.cancel_at, now())
   where j.queue_id = $1::integer and j.id = any(array(select id from found where not free))
+), told as (
+  insert into ${jobs}.event (job_id, attempt, queue_id, generation, event)
+  select id, attempt, $1::integer, generation, 'cancel-requested'
+  from found where not free and first and ${modeIs(jobs, ["exceptions", "full"])}
 )
 select case when found.free then 'cancelled' else 'requested' end as answer, found.kind, q.name as queue
 from found, ${jobs}.queue q where q.id = $1::integer`,

@@ -44,7 +44,12 @@ end $$;
  * The story of each job: what was written and what follows from the tables, each event once. An event is told apart
  * from all others of its job by generation, attempt and name; that is its order too, whatever clocks did.
  */
-export const jobEvent = (jobs: string): string => `
+export const jobEvent = (jobs: string): string => {
+  // A job that fails after its cancel was requested is cancelled in the statement that writes the error.
+  const failedAt = (job: string, queue: string, time: string) =>
+    `(select jsonb_build_object('error', f.error) from ${jobs}.attempt_error f
+        where f.job_id = ${job} and f.queue_id = ${queue} and f.failed_at = ${time} limit 1)`;
+  return `
 create view ${jobs}.job_event as
 select one.queue_id || '-' || one.number as id, one.event, one.at, one.attempt, one.generation::integer as generation,
   (select w.host || ':' || w.pid from ${jobs}.worker w where w.id = one.worker) as worker,
@@ -90,7 +95,8 @@ from (
 
     union all select d.queue_id, d.id, d.generation, d.attempt,
       case d.state when 1 then 'succeeded' when 2 then 'skipped' else 'cancelled' end, d.finished_at, d.worker,
-      case d.state when 2 then jsonb_build_object('reason', d.result ->> 'reason') end, 1
+      case d.state when 2 then jsonb_build_object('reason', d.result ->> 'reason')
+        when 3 then ${failedAt("d.id", "d.queue_id", "d.finished_at")} end, 1
     from ${jobs}.done d
     union all select d.queue_id, d.id, d.generation, d.attempt, 'died', d.finished_at, d.worker,
       jsonb_build_object('reason', d.reason, 'error', d.error), 1
@@ -99,7 +105,10 @@ from (
       jsonb_build_object('reason', d.reason, 'error', d.error), 1
     from ${jobs}.dead_archive d
     union all select e.queue_id, e.job_id, (e.generation - 1)::smallint, e.attempt, e.details ->> 'ended',
-      (e.details ->> 'finishedAt')::timestamptz, e.worker, e.details - 'ended' - 'finishedAt', 1
+      (e.details ->> 'finishedAt')::timestamptz, e.worker,
+      case e.details ->> 'ended'
+        when 'cancelled' then ${failedAt("e.job_id", "e.queue_id", "(e.details ->> 'finishedAt')::timestamptz")}
+        else e.details - 'ended' - 'finishedAt' end, 1
     from ${jobs}.event e where e.event = 'requeued'
 
     -- a letter keeps its errors longer than attempt_error does
@@ -109,11 +118,13 @@ from (
     from (select queue_id, id, generation, attempt, errors from ${jobs}.dead
           union all select queue_id, id, generation, attempt, errors from ${jobs}.dead_archive) d
     cross join lateral jsonb_array_elements(d.errors) x
-    cross join (values ('started'), ('retried'), ('died')) told (event)
+    cross join (values ('started'), ('retried'), ('died'), ('cancelled')) told (event)
     where (x ? 'generation' or d.generation = 1)
       and case told.event when 'started' then x ->> 'startedAt' is not null
-        when 'died' then x ? 'ended' else not x ? 'ended' and (x ->> 'attempt')::integer <> d.attempt end
+        when 'retried' then not x ? 'ended' and (x ->> 'attempt')::integer <> d.attempt
+        else x ->> 'ended' = told.event end
   ) any_source
   order by queue_id, number, generation, attempt, event, source
 ) one;
 `;
+};

@@ -113,7 +113,7 @@ create trigger count_archive_out after delete on ${jobs}.dead_archive
 -- not before workers that were there before have said how long they keep what is finished
 insert into ${jobs}.chore (name, every, due_at) values ('retention', '1 hour', now() + interval '1 hour');
 
--- archived letters are dead
+-- archived letters are dead, and what was cancelled may have failed before
 create or replace view ${jobs}.job_status as
 select j.queue_id || '-' || j.id as id, l.kind, q.name as queue,
   case when j.lease_until >= now() then 'running' else 'queued' end as state,
@@ -133,7 +133,10 @@ select d.queue_id || '-' || d.id, d.kind, q.name,
   l.priority::integer, d.attempt, d.failures::integer, d.attempts::integer,
   d.run_at, d.created_at, d.started_at, d.finished_at, d.key,
   (select w.host || ':' || w.pid from ${jobs}.worker w where w.id = d.worker),
-  null, d.payload, d.result, d.queue_id, d.id
+  case when d.state = 3 and d.failures > 0 then (
+    select e.error ->> 'message' from ${jobs}.attempt_error e
+    where e.job_id = d.id and e.queue_id = d.queue_id order by e.attempt desc limit 1) end,
+  d.payload, d.result, d.queue_id, d.id
 from ${jobs}.done d
 join ${jobs}.queue q on q.id = d.queue_id
 join ${jobs}.lane l on l.queue_id = d.queue_id and l.id = d.lane
