@@ -280,6 +280,28 @@ describe("jobs.declare", () => {
     await expect(refused).rejects.toMatchObject({ code: "22023" });
   });
 
+  it("refuses a pair of kind and priority too many, as enqueue does, and leaves nothing", async () => {
+    await bench.sql("select jobs.declare('full', 'one')");
+    await bench.sql(
+      `insert into jobs.lane (queue_id, id, kind, priority)
+       select q.id, 9999, 'last', 0 from jobs.queue q where q.name = 'full'`,
+    );
+    const before = await names();
+    for (const call of [
+      "select jobs.declare('full', 'two')",
+      "select jobs.declare('full', 'one', 1)",
+      "select jobs.enqueue('one', queue => 'full', priority => 1)",
+    ]) {
+      const error = (await bench.sql(call).catch((thrown: unknown) => thrown)) as pg.DatabaseError;
+      expect(error.message).toMatch(/^kind and priority: expected at most 10000 .* "full", found/);
+      expect(error).toMatchObject({ code: "22023", hint: expect.stringMatching(/payloads/) });
+    }
+    expect(await names()).toEqual(before);
+    expect(await bench.states()).toEqual({});
+    const known = await bench.sql("select id from jobs.enqueue('one', queue => 'full')");
+    expect(known).toHaveLength(1);
+  });
+
   it("that is rolled back leaves nothing that a library goes on using", async () => {
     const client = await bench.client();
     await client.query(`begin; select ${bench.schema}.declare('fleeting', 'one');

@@ -20,6 +20,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   of_queue integer;
+  next_lane integer;
 begin
   perform ${jobs}.check_name('queue', declare.queue);
   perform ${jobs}.check_name('kind', declare.kind);
@@ -42,8 +43,14 @@ begin
     where l.queue_id = of_queue and l.kind = declare.kind and l.priority = declare.priority) then
     return;
   end if;
-  insert into ${jobs}.lane (queue_id, id, kind, priority)
-  select of_queue, coalesce(max(l.id) + 1, 0), declare.kind, declare.priority from ${jobs}.lane l where l.queue_id = of_queue;
+  select coalesce(max(l.id) + 1, 0) into next_lane from ${jobs}.lane l where l.queue_id = of_queue;
+  if next_lane > 9999 then
+    raise exception 'kind and priority: expected at most 10000 different pairs in queue %, found all of them used',
+      to_json(declare.queue)
+      using errcode = 'invalid_parameter_value', hint = 'Do not put data into the names of kinds: that is what '
+        'payloads and keys are for. Use a priority that the kind has already, or another queue.';
+  end if;
+  insert into ${jobs}.lane (queue_id, id, kind, priority) values (of_queue, next_lane, declare.kind, declare.priority);
   update ${jobs}.queue set version = version + 1 where id = of_queue;
   perform pg_notify(left(trim(both '"' from '${jobs}') || ':wake', 63), of_queue || '!');
 end $$;
