@@ -3,6 +3,9 @@ import { bury } from "../../libs/jobs/src/store/transitions/bury.js";
 import type { Runner } from "../../libs/jobs/src/pg/statement.js";
 import { requeue } from "../../libs/jobs/src/store/transitions/requeue.js";
 import { retry } from "../../libs/jobs/src/store/transitions/retry.js";
+import { applyQueueSettings } from "../../libs/jobs/src/store/queues/settings.js";
+import { archiveDead } from "../../libs/jobs/src/store/upkeep/dead-letters.js";
+import { onTransaction } from "../../libs/jobs/src/queue/transaction.js";
 import { Bench } from "../support/harness.js";
 import { Hands } from "../support/hands.js";
 import { until } from "../support/until.js";
@@ -124,6 +127,25 @@ describe("a dead letter", () => {
     client.release();
     expect(await slow).toBe("not-requeueable");
     expect(await bench.states()).toEqual({ succeeded: 1 });
+  });
+
+  it("is requeued though it goes to the archive at that moment", async () => {
+    const settings = { history: "exceptions", archiveDeadMs: 60_000, pruneDeadMs: null } as const;
+    await applyQueueSettings(hands.session, hands.queueId, settings);
+    const id = await letter();
+    await bench.age(hands.named(id), "1 hour");
+    const client = await bench.client();
+    await client.query("begin");
+    await archiveDead(onTransaction(client, bench.schema), hands.queueId);
+    const meeting = jobs.requeue(hands.named(id), { payload: { n: 2 } });
+    const blocked =
+      "select 1 from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0";
+    await until(async () => (await bench.sql(blocked)).length, { what: "the request waits" });
+    await client.query("commit");
+    client.release();
+    expect(await meeting).toBe("queued");
+    expect(await jobs.get(hands.named(id))).toMatchObject({ state: "queued", payload: { n: 2 } });
+    expect(await bench.sql("select from jobs.dead_archive")).toEqual([]);
   });
 
   it.each([null, "k"])(

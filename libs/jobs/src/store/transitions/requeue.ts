@@ -61,12 +61,12 @@ const requeueJob = new Statement("requeue", (jobs) => requeueText(jobs, false));
 const requeueAndTell = new Statement("requeue_noted", (jobs) => requeueText(jobs, true));
 
 // A statement of its own: its snapshot is younger than whatever the first one has waited for. A letter that it
-// finds is of a later death than the one that the person saw.
+// finds is of a later death than the one that the person saw, or has gone to the archive meanwhile.
 const findText = (jobs: string, archive: boolean) =>
   [...places(archive), "job", "done"]
     .map(
       (place) =>
-        `select 1 from ${jobs}.${place} d where d.queue_id = $1::integer and d.id = $2::bigint`,
+        `select '${place}' from ${jobs}.${place} d where d.queue_id = $1::integer and d.id = $2::bigint`,
     )
     .join("\nunion all ");
 const findJob = new Statement("find_job", (jobs) => findText(jobs, false));
@@ -83,13 +83,17 @@ export async function requeue(
   { history = false }: Writes = {},
 ): Promise<{ answer: RequeueAnswer; kind: string; queue: string }> {
   const refused = (answer: RequeueAnswer) => ({ answer, kind: "", queue: "" });
-  const values = [queueId, id, payload];
-  const [letter] = await runner.run(history ? requeueAndTell : requeueJob, values);
-  if (letter) {
-    const [kind, queue] = letter;
-    // It stood there, locked by us: only its key can have kept it from its queue.
-    return kind ? { answer: "queued", kind, queue: queue! } : refused("key-taken");
+  for (let round = 1; ; round++) {
+    const values = [queueId, id, payload];
+    const [letter] = await runner.run(history ? requeueAndTell : requeueJob, values);
+    if (letter) {
+      const [kind, queue] = letter;
+      // It stood there, locked by us: only its key can have kept it from its queue.
+      return kind ? { answer: "queued", kind, queue: queue! } : refused("key-taken");
+    }
+    const [found] = await runner.run(history ? findJobOrArchived : findJob, [queueId, id]);
+    // Nothing goes on from the archive but by a requeue: the second look finds it.
+    if (found?.[0] === "dead_archive" && round === 1) continue;
+    return refused(found ? "not-requeueable" : "unknown");
   }
-  const [found] = await runner.run(history ? findJobOrArchived : findJob, [queueId, id]);
-  return refused(found ? "not-requeueable" : "unknown");
 }
