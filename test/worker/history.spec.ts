@@ -1,4 +1,13 @@
-import { type HistoryEvent, JobInspector, JobQueue, bury, snooze } from "nestjs-pg-jobs";
+import { jest } from "@jest/globals";
+import { Logger } from "@nestjs/common";
+import {
+  type HistoryEvent,
+  type QueueOptions,
+  JobInspector,
+  JobQueue,
+  bury,
+  snooze,
+} from "nestjs-pg-jobs";
 import { spine } from "../../libs/jobs/src/store/migrations/0001-spine.js";
 import { checksum } from "../../libs/jobs/src/store/migrations/migration.js";
 import { Bench } from "../support/harness.js";
@@ -141,6 +150,47 @@ describe("the history of a queue", () => {
     await bench.worker([moody()], {}, options);
     await told("exceptions");
     expect(await mode()).toBe("exceptions");
+  });
+
+  it("is not the only setting that the log tells of when it changes; ages that get shorter are warned of", async () => {
+    bench = await Bench.open();
+    const DAY_MS = 86_400_000;
+    const told: unknown[][] = [];
+    const spies = (["log", "warn"] as const).map((level) =>
+      jest.spyOn(Logger.prototype, level).mockImplementation((...line: unknown[]) => {
+        if (/settings of a queue/.test(String(line[0])))
+          told.push([level, line.find((one) => typeof one === "object")]);
+      }),
+    );
+    try {
+      const says = async (settings: QueueOptions | undefined, count: number) => {
+        await bench.worker([moody()], settings ? { queues: { default: settings } } : {});
+        await until(() => told.length === count, { what: `it is told of ${count} changes` });
+      };
+      await says({ archiveDead: "30d", pruneDead: "300d", history: "full" }, 1);
+      await says({ archiveDead: "30d", pruneDead: "300d" }, 2);
+      await says({ archiveDead: "20d", pruneDead: "301d" }, 3);
+      await says(undefined, 4);
+      const never = { archiveDeadMs: null, pruneDeadMs: null };
+      const first = { archiveDeadMs: 30 * DAY_MS, pruneDeadMs: 300 * DAY_MS };
+      const last = { archiveDeadMs: 20 * DAY_MS, pruneDeadMs: 301 * DAY_MS };
+      const queue = "default";
+      expect(told).toEqual([
+        [
+          "warn",
+          {
+            queue,
+            before: { history: "exceptions", ...never },
+            now: { history: "full", ...first },
+          },
+        ],
+        ["log", { queue, before: { history: "full" }, now: { history: "exceptions" } }],
+        ["warn", { queue, before: first, now: last }],
+        ["log", { queue, before: last, now: never }],
+      ]);
+    } finally {
+      for (const spy of spies) spy.mockRestore();
+    }
   });
 });
 

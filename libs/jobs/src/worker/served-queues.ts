@@ -20,7 +20,7 @@ export interface ServedQueuesPorts {
   handlers: ReadonlyMap<string, HandlerSlots>;
   /** The schema has been migrated under us. */
   grown(): Promise<void>;
-  log(level: "log", message: string, params: object): void;
+  log(level: "log" | "warn", message: string, params: object): void;
 }
 
 export class ServedQueues {
@@ -85,13 +85,27 @@ export class ServedQueues {
     const { ports } = this;
     for (const [id, said] of this.#said) {
       const before = await applyQueueSettings(ports.store.session, id, said);
-      if (before !== undefined)
-        ports.log("log", "The settings of a queue are now those of this worker", {
-          queue: said.name,
-          history: said.history,
-          before,
-        });
+      if (before) this.#tellOfChange(before, said);
     }
     this.#applied = true;
   }
+
+  /** A worker that says nothing of a queue says the defaults: whoever reads the log sees what went with it. */
+  #tellOfChange(before: QueueSettings, said: WorkerQueue): void {
+    const changed = SETTINGS.filter((key) => before[key] !== said[key]);
+    const of = (settings: QueueSettings) =>
+      Object.fromEntries(changed.map((key) => [key, settings[key]]));
+    const values = { queue: said.name, before: of(before), now: of(said) };
+    const message = "The settings of a queue are now those of this worker";
+    if (AGES.some((key) => isShorter(said[key], before[key])))
+      this.ports.log("warn", `${message}; dead letters go sooner than before`, values);
+    else this.ports.log("log", message, values);
+  }
 }
+
+const AGES = ["archiveDeadMs", "pruneDeadMs"] as const;
+const SETTINGS = ["history", ...AGES] as const;
+
+/** Null is for ever. */
+const isShorter = (age: number | null, than: number | null) =>
+  age !== null && age < (than ?? Number.POSITIVE_INFINITY);

@@ -22,15 +22,22 @@ set history = said.history, archive_dead = said.archive_dead, prune_dead = said.
 from said, before
 where q.id = before.id
   and (before.history, before.archive_dead, before.prune_dead) is distinct from (said.history, said.archive_dead, said.prune_dead)
-returning before.history`,
+returning before.history, extract(epoch from before.archive_dead) * 1000, extract(epoch from before.prune_dead) * 1000`,
 );
 
-/** Sets what this worker was told; answers the mode of history that held before, when anything was changed. */
+/** Sets what this worker was told; answers what held before, when anything was changed. */
 export async function applyQueueSettings(
   runner: Runner,
   queueId: number,
   { history, archiveDeadMs, pruneDeadMs }: QueueSettings,
-): Promise<string | undefined> {
+): Promise<QueueSettings | undefined> {
   const [row] = await runner.run(applySettings, [queueId, history, archiveDeadMs, pruneDeadMs]);
-  return row?.[0] ?? undefined;
+  if (!row) return undefined;
+  const ms = (found: string | null | undefined) =>
+    found === null || found === undefined ? null : Number(found);
+  return {
+    history: row[0] as QueueSettings["history"],
+    archiveDeadMs: ms(row[1]),
+    pruneDeadMs: ms(row[2]),
+  };
 }
