@@ -5,6 +5,7 @@ import { bury } from "../../libs/jobs/src/store/transitions/bury.js";
 import { retry } from "../../libs/jobs/src/store/transitions/retry.js";
 import { skip } from "../../libs/jobs/src/store/transitions/skip.js";
 import { succeed } from "../../libs/jobs/src/store/transitions/succeed.js";
+import { archiveDead, pruneDeadLetters } from "../../libs/jobs/src/store/upkeep/dead-letters.js";
 import { applyQueueSettings } from "../../libs/jobs/src/store/queues/settings.js";
 import { rollUp, takeTurn } from "../../libs/jobs/src/store/upkeep/chores.js";
 import {
@@ -360,6 +361,34 @@ describe("dead letters", () => {
     expect(await inspector.counts()).toMatchObject([
       { unfinished: 1, dead: 1, archived: 0, pruned: 2501 },
     ]);
+  });
+
+  it("that are long go a few at a time, so that nobody waits for gigabytes", async () => {
+    await bench.sql(
+      `insert into jobs.dead (id, finished_at, created_at, run_at, attempt, queue_id, failures, crashes, lane, generation, kind, payload, reason)
+       select -n, now() - interval '40 days', now(), now(), 1, $1, 1, 0, $2, 1, 'work', to_jsonb(long.text), 'exhausted'
+       from generate_series(1, 40) n
+       cross join (select string_agg(md5(i::text), '') as text from generate_series(1, 32768) i) long`,
+      [hands.queueId, hands.lane],
+    );
+    const count = async (table: string) =>
+      (await bench.sql<{ n: number }>(`select count(*)::int as n from jobs.${table}`))[0]!.n;
+    const ways = [
+      ["dead", archiveDead, settings(30 * DAY_MS, null)],
+      ["dead_archive", pruneDeadLetters, settings(null, 30 * DAY_MS)],
+    ] as const;
+    for (const [table, step, ages] of ways) {
+      await applyQueueSettings(hands.session, hands.queueId, ages);
+      const left: number[] = [];
+      let more = true;
+      while (more) {
+        more = await step(hands.session, hands.queueId);
+        left.push(await count(table));
+      }
+      expect(left).toEqual([32, 24, 16, 8, 0]);
+    }
+    expect(await count("dead_archive")).toBe(0);
+    expect(await inspector.counts()).toMatchObject([{ dead: 0, archived: 0, pruned: 40 }]);
   });
 
   it("stay for ever where nobody says otherwise", async () => {
