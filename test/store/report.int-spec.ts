@@ -2,9 +2,13 @@ import { JobInspector, JobQueue } from "nestjs-pg-jobs";
 import type { PoolClient } from "pg";
 import { onTransaction } from "../../libs/jobs/src/queue/transaction.js";
 import { type Runner, Statement } from "../../libs/jobs/src/pg/statement.js";
+import { bury } from "../../libs/jobs/src/store/transitions/bury.js";
+import { cancel } from "../../libs/jobs/src/store/transitions/cancel.js";
 import { handBack } from "../../libs/jobs/src/store/transitions/hand-back.js";
 import { report } from "../../libs/jobs/src/store/transitions/report.js";
+import { requeue } from "../../libs/jobs/src/store/transitions/requeue.js";
 import { succeed } from "../../libs/jobs/src/store/transitions/succeed.js";
+import { archiveDead } from "../../libs/jobs/src/store/upkeep/dead-letters.js";
 import { prune } from "../../libs/jobs/src/store/upkeep/progress.js";
 import { firstRelease } from "../support/first-release.js";
 import { Bench } from "../support/harness.js";
@@ -261,24 +265,60 @@ describe("pruning", () => {
     const ids = await hands.addMany(7);
     await hands.claim(mine);
     for (const id of ids) await say(id, 1, mine, "said");
-    const [finished, dead, gone, young, alsoGone] = ids as [string, string, string, string, string];
-    await succeed(hands.session, hands.queueId, mine, [{ id: finished, attempt: 1, result: null }]);
+    const [finished, dead, archived, forgotten, gone] = ids as [
+      string,
+      string,
+      string,
+      string,
+      string,
+    ];
+    const end = [hands.session, hands.queueId, mine] as const;
+    await succeed(...end, [{ id: finished, attempt: 1, result: null }]);
+    await succeed(...end, [{ id: forgotten, attempt: 1, result: null }], { keep: false });
     await bench.sql(
       `insert into jobs.dead (id, created_at, run_at, attempt, queue_id, failures, crashes, lane, generation, kind, payload, reason)
        select id, created_at, run_at, attempt, queue_id, 1, 0, lane, 1, kind, payload, 'exhausted' from jobs.job where id = $1`,
       [dead],
     );
-    await bench.sql("delete from jobs.job where id = any($1)", [[dead, gone, young, alsoGone]]);
-    expect(await prune(hands.session)).toBe(0);
     await bench.sql(
-      "update jobs.progress set reported_at = reported_at - interval '2 days' where job_id <> $1",
-      [young],
+      `insert into jobs.dead_archive (id, finished_at, created_at, run_at, attempt, queue_id, failures, crashes, lane, generation, kind, payload, reason, errors)
+       select id, now(), created_at, run_at, attempt, queue_id, 1, 0, lane, 1, kind, payload, 'exhausted', '[]' from jobs.job where id = $1`,
+      [archived],
     );
+    await bench.sql("delete from jobs.job where id = any($1)", [[dead, archived, gone]]);
     expect(await prune(hands.session, 1)).toBe(2);
     const left = await bench.sql<{ job_id: string }>("select job_id from jobs.progress");
     expect(left.map(({ job_id }) => job_id).sort()).toEqual(
-      ids.filter((id) => ![gone, alsoGone].includes(id)).sort(),
+      ids.filter((id) => ![gone, forgotten].includes(id)).sort(),
     );
+    // Lines go with their day.
+    expect(await said(forgotten)).toEqual({ note: null, lines: ["said"] });
+  });
+
+  it("keeps what was said of a job that is on its way from place to place", async () => {
+    const id = await hands.add();
+    await hands.claim(mine);
+    await say(id, 1, mine, "said");
+    const error = '{"name":"Error","message":"boom"}';
+    await bury(hands.session, hands.queueId, mine, [
+      { id, attempt: 1, error, reason: "exhausted", failed: true },
+    ]);
+    await bench.sql("update jobs.dead set finished_at = now() - interval '1 hour'");
+    await bench.sql("update jobs.queue set archive_dead = '1 minute'");
+    const moves: ((runner: Runner) => Promise<unknown>)[] = [
+      async (runner) => await archiveDead(runner, hands.queueId),
+      async (runner) => await requeue(runner, hands.queueId, id, null, { history: true }),
+      async (runner) => await cancel(runner, hands.queueId, id),
+    ];
+    for (const move of moves) {
+      await client.query("begin");
+      await move(onTransaction(client, bench.schema));
+      expect(await prune(hands.session)).toBe(0);
+      await client.query("commit");
+      expect(await prune(hands.session)).toBe(0);
+    }
+    expect(await bench.state(hands.named(id))).toBe("cancelled");
+    expect(await inspector.progress(hands.named(id))).toMatchObject({ note: "said" });
   });
 
   it("is a chore", async () => {

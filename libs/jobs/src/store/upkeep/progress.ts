@@ -1,28 +1,26 @@
 import { type Runner, Statement } from "../../pg/statement.js";
 
-// What a finished job said last is kept as long as the job: older than every partition of finished jobs, and of no job
-// that is there. The table is walked by its key, so that a statement looks at no more rows than it is told. OFFSET 0
-// keeps each look-up by its key: as joins the planner reads all that has finished, for each batch anew.
+// What a job said last is kept as long as the job. Whatever moves a job from table to table does so in one commit: the
+// snapshot of this statement finds it in one of them. The table is walked by its key, so that a statement looks at no
+// more rows than it is told. OFFSET 0 keeps each look-up by its key: as joins the planner reads all that has finished,
+// for each batch anew.
 const pruneProgress = new Statement(
   "prune_progress",
   (jobs) => `
 with walked as materialized (
-  select p.job_id, p.queue_id, p.reported_at, p.ctid as at
+  select p.job_id, p.queue_id, p.ctid as at
   from ${jobs}.progress p
   where (p.job_id, p.queue_id) > ($1::bigint, $2::integer)
   order by p.job_id, p.queue_id limit $3::integer
 ), gone as materialized (
   select w.at
   from walked w
-  where w.reported_at < (
-      select min(to_date(right(c.relname, 8), 'YYYYMMDD'))::timestamptz
-      from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = '${jobs}.done'::regclass)
-    ${["job", "dead", "dead_archive", "done"]
-      .map(
-        (table) =>
-          `and not exists (select from ${jobs}.${table} t where t.id = w.job_id and t.queue_id = w.queue_id offset 0)`,
-      )
-      .join("\n    ")}
+  where ${["job", "dead", "dead_archive", "done"]
+    .map(
+      (table) =>
+        `not exists (select from ${jobs}.${table} t where t.id = w.job_id and t.queue_id = w.queue_id offset 0)`,
+    )
+    .join("\n    and ")}
 ), pruned as (
   delete from ${jobs}.progress p where p.ctid = any(array(select at from gone))
   returning p.job_id
