@@ -4,7 +4,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
 import ts from "typescript";
-import { databaseUrl } from "../support/harness.js";
+import { databaseUrl, otherDatabase } from "../support/harness.js";
 import { until } from "../support/until.js";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
@@ -35,10 +35,9 @@ describe("every code block of the README", () => {
     await admin.connect();
     await admin.query(`create database ${database}`);
     await admin.end();
-    const address = new URL(databaseUrl());
-    address.pathname = `/${database}`;
-    url = address.href;
-    client = new pg.Client(url);
+    const { direct, url: through } = otherDatabase(database);
+    url = through;
+    client = new pg.Client(direct);
     await client.connect();
   });
   afterAll(async () => {

@@ -4,7 +4,7 @@ import { Kysely, PostgresDialect } from "kysely";
 import pg from "pg";
 import postgres from "postgres";
 import { DataSource } from "typeorm";
-import { Bench, databaseUrl } from "../support/harness.js";
+import { Bench, behindPooler, databaseUrl, otherDatabase } from "../support/harness.js";
 import * as withDrizzle from "./clients/with-drizzle.js";
 import * as withKnex from "./clients/with-knex.js";
 import * as withKysely from "./clients/with-kysely.js";
@@ -18,9 +18,7 @@ const database = `clients_${process.pid}`;
 let bench: Bench;
 beforeAll(async () => {
   await asAdmin(`create database ${database}`);
-  const address = new URL(databaseUrl());
-  address.pathname = `/${database}`;
-  bench = await Bench.open({ url: address.href, migrated: false });
+  bench = await Bench.open({ ...otherDatabase(database), migrated: false });
   // The clients' code names the schema as the documentation does.
   await bench.producer({ schema: "jobs", migrate: "on-start" });
   await query("create table account (email text primary key)");
@@ -84,7 +82,8 @@ const CLIENTS: Record<string, () => Promise<Client>> = {
     return { register: (email) => withDrizzle.register(db, email), close: () => pool.end() };
   },
   async "postgres.js"() {
-    const sql = postgres(bench.url);
+    // it prepares by name unless it is told not to: docs/poolers.md
+    const sql = postgres(bench.url, { prepare: !behindPooler });
     return { register: (email) => withPostgresJs.register(sql, email), close: () => sql.end() };
   },
 };

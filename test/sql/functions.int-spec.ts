@@ -11,24 +11,29 @@ import { until } from "../support/until.js";
 let bench: Bench;
 let jobs: JobQueue;
 let hands: Hands;
+let clients: pg.Pool;
 beforeAll(async () => {
   bench = await Bench.open();
+  clients = new pg.Pool({ connectionString: bench.url, max: 4 });
   jobs = await bench.producer();
   hands = await Hands.open(bench);
 });
-afterAll(async () => await bench.close());
+afterAll(async () => {
+  await clients.end();
+  await bench.close();
+});
 beforeEach(
   async () => void (await bench.sql("truncate jobs.job, jobs.done, jobs.dead, jobs.dedup")),
 );
 
-/** `jobs.enqueue(…)` as a person writes it. */
+/** `jobs.enqueue(…)` as a person writes it, and as a client sends it: through the pooler, if there is one. */
 const enqueue = async (call: string, values: unknown[] = []): Promise<Enqueued> =>
   (
-    await bench.sql<Enqueued & pg.QueryResultRow>(
-      `select id, deduplicated from jobs.enqueue(${call})`,
+    await clients.query<Enqueued & pg.QueryResultRow>(
+      `select id, deduplicated from ${bench.schema}.enqueue(${call})`,
       values,
     )
-  )[0]!;
+  ).rows[0]!;
 const row = async ({ id }: Enqueued) => (await jobs.get(id))!;
 const names = async () => ({
   queues: await bench.sql("select id, name from jobs.queue order by id"),

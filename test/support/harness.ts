@@ -21,10 +21,18 @@ export const databaseUrl = (): string => {
   return url;
 };
 
-/** The same through the pooler, when the specs run behind one (TEST_POOLER=1). */
-const poolerUrl = (): string | undefined => process.env.POOLER_URL;
+/** Whether what is tested goes through a transaction pooler (TEST_POOLER=1). */
+export const behindPooler = process.env.POOLER_URL !== undefined;
 
-export const behindPooler = poolerUrl() !== undefined;
+/** Another database of the same server: itself, and where what is tested connects to. */
+export function otherDatabase(name: string): { direct: string; url: string } {
+  const [direct, url] = [databaseUrl(), process.env.POOLER_URL ?? databaseUrl()].map((base) => {
+    const address = new URL(base);
+    address.pathname = `/${name}`;
+    return address.href;
+  });
+  return { direct: direct!, url: url! };
+}
 
 /** A schema of its own for a spec, with people's access to it. */
 export class Bench {
@@ -47,10 +55,15 @@ export class Bench {
     this.#pool.on("error", () => {});
   }
 
-  /** A migrated schema, in the database of this Jest worker unless `url` names another; `close()` drops it. */
-  static async open(options: { migrated?: boolean; url?: string } = {}): Promise<Bench> {
-    const direct = options.url ?? databaseUrl();
-    const bench = new Bench(options.url ?? poolerUrl() ?? direct, direct);
+  /**
+   * A migrated schema, in the database of this Jest worker unless `url` names another; `close()` drops it. With `direct`
+   * beside it `url` may lead through a pooler.
+   */
+  static async open(
+    options: { migrated?: boolean; url?: string; direct?: string } = {},
+  ): Promise<Bench> {
+    const direct = options.direct ?? options.url ?? databaseUrl();
+    const bench = new Bench(options.url ?? process.env.POOLER_URL ?? direct, direct);
     if (options.migrated !== false) await bench.migrate();
     return bench;
   }
