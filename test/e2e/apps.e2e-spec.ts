@@ -196,6 +196,7 @@ describe("a database of somebody else", () => {
       ),
     ).toEqual([
       { schema: "samples", name: "migration" },
+      { schema: "samples", name: "record" },
       { schema: "samples", name: "reminder" },
     ]);
   }, 60_000);
