@@ -164,6 +164,26 @@ describe.each(Object.entries(DOORS))("through %s", (_, enqueue) => {
     expect(await rows()).toHaveLength(1);
   });
 
+  it("a replacement is run, though its job was to be cancelled when an old worker put it back", async () => {
+    for (const onConflict of ["replace", "replace-payload", "replace-time"] as const) {
+      const first = await enqueue({ n: 1 }, { key: onConflict });
+      await hands.claim(worker);
+      expect(await jobs.cancel(first.id)).toBe("requested");
+      // A worker of the first release knows nothing of the request.
+      await bench.sql(
+        "update jobs.job set lease_until = null, worker = null, failures = failures + 1, run_at = now() where id = $1",
+        [number(first)],
+      );
+      expect(await enqueue({ n: 2 }, { key: onConflict, onConflict })).toEqual({
+        id: first.id,
+        deduplicated: true,
+        replaced: true,
+      });
+      const [claim] = await hands.claim(worker);
+      expect(claim).toMatchObject({ id: number(first), cancelled: false });
+    }
+  });
+
   it("a running or finished job is left as it is, and the answer says so", async () => {
     const options = { key: "k", window: "1h" } as const;
     const first = await enqueue({ n: 1 }, options);

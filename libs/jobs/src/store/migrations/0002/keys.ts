@@ -40,8 +40,10 @@ begin
       end if;
       holder := null;
       if on_conflict <> 'keep' then
+        -- a worker of the first release may have put back a job that was to be cancelled: its replacement is not
         update ${jobs}.job j
-        set payload = case when on_conflict = 'replace-time' then j.payload else content end,
+        set cancel_at = null,
+          payload = case when on_conflict = 'replace-time' then j.payload else content end,
           run_at = case when on_conflict = 'replace-payload' then j.run_at else due end,
           attempts = case when on_conflict = 'replace' then max_attempts else j.attempts end,
           timeout_ms = case when on_conflict = 'replace' then limit_ms else j.timeout_ms end
