@@ -71,6 +71,8 @@ export function parseList(
     finishedSince,
     finishedBefore,
   };
+  inOrder(check, "created", createdSince, createdBefore);
+  inOrder(check, "finished", finishedSince, finishedBefore);
   const most = check.integer("page.limit", limit, 1, MAX_LIMIT) ?? DEFAULT_LIMIT;
   check.done();
   return { filter: parsed, limit: most, before: after === undefined ? null : parseCursor(after) };
@@ -105,6 +107,15 @@ function time(check: OptionsCheck, at: string, value: unknown): Date | null {
   if (ms >= 0 && ms <= LAST_MS) return new Date(ms);
   check.expected(at, "a valid Date in the years 1970..9999", value);
   return null;
+}
+
+/** A range of no width is an empty one; one that runs backwards is a mistake. */
+function inOrder(check: OptionsCheck, what: string, since: Date | null, before: Date | null): void {
+  if (since !== null && before !== null && since > before)
+    check.add(
+      `filter.${what}Since: expected a time before filter.${what}Before (${before.toISOString()}), ` +
+        `found a later one (${since.toISOString()}); are the two reversed?`,
+    );
 }
 
 const CURSOR = /^[A-Za-z0-9_-]{2,32}$/;

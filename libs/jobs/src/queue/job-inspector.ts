@@ -67,7 +67,7 @@ export class JobInspector {
    * @throws OptionsError, BadCursorError
    */
   async list(filter?: JobFilter, page?: PageOptions): Promise<JobPage> {
-    const { filter: parsed, limit, before } = parseList(filter, page);
+    const { filter: parsed, limit, before } = readable("list", () => parseList(filter, page));
     const { before: next, ...found } = await this.#read(async () => {
       const archive = await this.store.offers(2);
       return await this.store.transaction(
@@ -113,7 +113,7 @@ export class JobInspector {
    */
   async logs(id: string, page?: LogPageOptions): Promise<JobLogPage> {
     const { queueId, number } = parseJobId(id);
-    const { attempt, limit, after } = parseLogPage(page);
+    const { attempt, limit, after } = readable("logs", () => parseLogPage(page));
     return await this.#read(async () => {
       await this.store.needs(2, "logs");
       // One more tells whether there is another page.
