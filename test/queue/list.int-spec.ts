@@ -1,3 +1,4 @@
+import { jest } from "@jest/globals";
 import {
   JobInspector,
   JobQueue,
@@ -245,6 +246,55 @@ describe("a hostile caller", () => {
     expect(await inspector.list({}, { after: cursor("j0") })).toEqual(empty);
     for (const text of ["%", "_", "' or 1=1", "__proto__"])
       expect(await inspector.list({ queue: text, kind: text, key: text })).toEqual(empty);
+  });
+});
+
+describe("jobs of several processes", () => {
+  it("are out of order by a minute at most: ids of an old block are not used", async () => {
+    const [silent, other] = [await bench.producer(), await bench.producer()];
+    const number = async (queue: JobQueue) =>
+      Number((await queue.enqueue("work", {})).id.split("-")[1]);
+    const first = await number(silent);
+    const newer = await number(other);
+    expect(await number(silent)).toBe(first + 1);
+    const now = performance.now.bind(performance);
+    const clock = jest.spyOn(performance, "now").mockImplementation(() => now() + 60_000);
+    try {
+      expect(await number(silent)).toBeGreaterThan(newer);
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
+  it("are all shown that were created since a search went back", async () => {
+    const busy = await Bench.open();
+    try {
+      const looking = (await busy.app([busy.root()])).get(JobInspector);
+      const hands = await Hands.open(busy);
+      const rare = await Hands.open(busy, "default", "rare");
+      const make = async (from: number, to: number, { kind, lane }: Hands, ago: string) =>
+        await busy.sql(
+          `insert into jobs.job (id, created_at, run_at, lane, queue_id, kind, payload)
+           select n, now() - $5::interval, now(), $3, $4, $6, '{}' from generate_series($1::int, $2::int) n`,
+          [from, to, lane, hands.queueId, ago, kind],
+        );
+      // Its process had drawn its block before the others, and used it just before that was too old.
+      await make(1, 1, rare, "10 minutes");
+      await make(1_025, 21_524, hands, "10 minutes 50 seconds");
+      const first = await looking.list({ kind: "rare" });
+      const { createdAt } = (await looking.get(rare.named("1")))!;
+      expect(first.items).toEqual([]);
+      expect(Date.parse(first.searchedBackTo!)).toBeGreaterThanOrEqual(Date.parse(createdAt));
+      const rest = await looking.list({ kind: "rare" }, { after: first.next! });
+      expect(rest.items.map(({ id }) => id)).toEqual([rare.named("1")]);
+
+      await busy.sql("update jobs.job set created_at = now()");
+      const { searchedBackTo } = await looking.list({ kind: "rare" });
+      const [row] = await busy.sql<{ now: Date }>("select now()");
+      expect(Date.parse(searchedBackTo!)).toBeLessThanOrEqual(row!.now.getTime());
+    } finally {
+      await busy.close();
+    }
   });
 });
 

@@ -29,14 +29,14 @@ import { callerError } from "./failure.js";
 
 // The way to look: reads only, none of them on the hot path.
 
-/** A page of a list, newest jobs first. */
+/** A page of a list, newest jobs first; those of different processes are out of order by up to a minute. */
 export interface JobPage {
   items: JobSummary[];
   /** `after` of the next page; null when there is nothing older. */
   next: string | null;
   /**
-   * A page looks at no more than 20,000 jobs. When that ended it, this says how far back it looked (when the oldest of
-   * them was created), and `next` goes on from there; null otherwise.
+   * A page looks at no more than 20,000 jobs. When that ended it, this says how far back it looked: whatever fits and
+   * was created later has been shown. `next` goes on from there. Null otherwise.
    */
   searchedBackTo: string | null;
 }
@@ -61,8 +61,9 @@ export class JobInspector {
   }
 
   /**
-   * Jobs that fit a filter, newest first. Pages go by id: a job that changes its state is neither shown twice nor
-   * missed. A `key` is found at once among unfinished jobs; any other filter looks at no more than 20,000 jobs a page
+   * Jobs that fit a filter, newest first, by id: those of different processes are out of order by up to a minute, and
+   * those of a transaction by as long as it had lasted. A job that changes its state between pages is neither shown
+   * twice nor missed. A `key` is found at once among unfinished jobs; any other filter looks at no more than 20,000 jobs a page
    * ({@link JobPage.searchedBackTo}).
    * @throws OptionsError, BadCursorError
    */

@@ -1,17 +1,20 @@
 import type { ParsedJobFilter } from "../../job/job-filter.js";
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
 import { iso } from "./columns.js";
+import { OUT_OF_ORDER_MS } from "../queues/ids.js";
 import { type JobSummary, SUMMARY, jobSummary } from "./job.js";
 
 /** A page looks at no more rows than this, however few of them fit. */
 export const LOOKED_AT_MOST = 20_000;
 
 // Newest first over the tables, in the order of their indexes by id, so that it stops with the page. The row at
-// which the bound is reached comes as well, whether it fits or not: it says how far back was searched. A day of
+// which the bound is reached comes as well, whether it fits or not: it says how far back was searched, less what ids
+// of different processes are out of order by. A day of
 // finish is a partition: those outside are not read, and those inside are bounded like all others.
 // OFFSET 0 keeps each look-up by its key: as joins the planner may turn them round, and read a table whole.
 const listText = (jobs: string, letters: readonly string[]) => `
-select found.fits, found.bound, found.id, ${iso("found.created_at")}, shown.*
+select found.fits, found.bound, found.id,
+  ${iso(`least(found.created_at + interval '${OUT_OF_ORDER_MS} ms', now())`)}, shown.*
 from (
   select looked.id, looked.queue_id, looked.created_at, looked.fits, looked.place = $5::integer as bound
   from (
@@ -84,7 +87,7 @@ export interface ListedPage {
   items: JobSummary[];
   /** The id number that the next page begins below; null when there is nothing older. */
   before: string | null;
-  /** When the oldest job that was looked at was created; null unless the bound ended the search. */
+  /** All that was created later has been looked at; null unless the bound ended the search. */
   searchedBackTo: string | null;
 }
 
@@ -135,10 +138,10 @@ const daysFrom = (time: Date | null, days: number): string | undefined =>
 function page(rows: readonly Row[], limit: number): ListedPage {
   const here = rows.slice(0, limit);
   const items = here.filter(([fits]) => fits === "t").map((row) => jobSummary(row.slice(4)));
-  const [, bound, id, createdAt] = here.at(-1) ?? [];
+  const [, bound, id, searchedBackTo] = here.at(-1) ?? [];
   // One more was asked for than the page holds: it tells whether there is anything older.
   if (rows.length > limit) return { items, before: id!, searchedBackTo: null };
   return bound === "t"
-    ? { items, before: id!, searchedBackTo: createdAt! }
+    ? { items, before: id!, searchedBackTo: searchedBackTo! }
     : { items, before: null, searchedBackTo: null };
 }
