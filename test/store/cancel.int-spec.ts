@@ -295,6 +295,39 @@ describe("in a transaction", () => {
     expect(await bench.state(id)).toBe("cancelled");
   });
 
+  describe("and its day has no partition yet", () => {
+    const today = () => new Date().toISOString().slice(0, 10).replaceAll("-", "");
+
+    it.each(["read committed", "repeatable read"])("that is made first, %s", async (isolation) => {
+      const { id } = await jobs.enqueue("work", {});
+      await bench.sql(`drop table jobs.done_${today()}`);
+      await client.query(`begin isolation level ${isolation}`);
+      await client.query(`select 1 from ${bench.schema}.job_status`);
+      expect(await jobs.in(client).cancel(id)).toBe("cancelled");
+      await client.query("commit");
+      expect(await bench.states()).toEqual({ cancelled: 1 });
+    });
+
+    it("a day that cannot be made is told, and the transaction goes on", async () => {
+      const { id } = await jobs.enqueue("work", {});
+      await bench.sql(`drop table jobs.done_${today()}`);
+      const other = await bench.client();
+      await other.query("begin");
+      await other.query(`lock table ${bench.schema}.done in share update exclusive mode`);
+      await client.query("begin");
+      await expect(jobs.in(client).cancel(id)).rejects.toMatchObject({
+        code: "DATABASE_UNAVAILABLE",
+        message: expect.stringContaining("The job was not cancelled, and nothing else of the"),
+      });
+      await jobs.in(client).enqueue("work", {});
+      await client.query("commit");
+      expect(await bench.states()).toEqual({ queued: 2 });
+      await other.query("rollback");
+      other.release();
+      expect(await jobs.cancel(id)).toBe("cancelled");
+    });
+  });
+
   it("a job of the same transaction is cancelled", async () => {
     await client.query("begin");
     const { id } = await jobs.in(client).enqueue("work", {}, { key: "k" });

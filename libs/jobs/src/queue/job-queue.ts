@@ -5,12 +5,11 @@ import { OptionsCheck, readable } from "../job/options-check.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
 import type { Enqueued } from "../job/enqueued.js";
 import type { Events } from "../observe/events.js";
-import { isCheckViolation, isLockTimeout, isMissingSchema } from "../pg/sqlstate.js";
+import { isLockTimeout, isMissingSchema } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
 import { NEEDED_VERSION } from "../store/migrations/migrate.js";
 import { type JobView, get } from "../store/reads/job.js";
 import type { Store } from "../store/store.js";
-import { ensurePartitions } from "../store/upkeep/partitions.js";
 import { type CancelAnswer, JobMovesError, cancel } from "../store/transitions/cancel.js";
 import { type Holder, type NewJob, existing } from "../store/transitions/enqueue.js";
 import { type RequeueAnswer, requeue } from "../store/transitions/requeue.js";
@@ -24,6 +23,7 @@ import {
   payloadText,
 } from "./call.js";
 import { Coalescer } from "./coalescer.js";
+import { ensureItsDay, withPartitions } from "./days.js";
 import { type Doing, callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
 import { firstOfEachKey, inInputOrder } from "./first-of-key.js";
@@ -110,7 +110,10 @@ export class JobQueue {
         const { queueId, number } = parseJobId(id);
         await this.#checked("cancel", () => this.store.needs(2, "cancel"));
         const cancelled = await this.#changing(id, "cancel", () =>
-          this.#onTheirs(() => cancel(runner, queueId, number)),
+          this.#onTheirs(async () => {
+            await ensureItsDay(this.store, runner);
+            return await cancel(runner, queueId, number);
+          }),
         );
         afterCommit(tx, (inDoubt) => {
           if (inDoubt) void this.#tellIfCancelled(id, cancelled).catch(() => undefined);
@@ -323,17 +326,6 @@ export class JobQueue {
     } catch (error) {
       throw callerError(error, this.store.schema, doing);
     }
-  }
-}
-
-/** Does it again when today's partition was missing: the chore that makes them ahead has not run for a week. */
-async function withPartitions<T>(store: Store, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!isCheckViolation(error)) throw error;
-    await ensurePartitions(store);
-    return await work();
   }
 }
 

@@ -12,6 +12,21 @@ export async function ensurePartitions(runner: Runner, days = 7): Promise<number
   return Number(row![0]);
 }
 
+// The day by its name and not by the partitions: in a repeatable read those made since are not seen.
+const findMissingDay = new Statement(
+  "missing_day",
+  (jobs) => `
+select (now() at time zone 'UTC')::date < (clock_timestamp() at time zone 'UTC')::date
+where '${jobs}.done'::regclass is not null
+  and to_regclass('${jobs}.done_' || to_char(now() at time zone 'UTC', 'YYYYMMDD')) is null`,
+);
+
+/** Whether what finishes in this transaction has no partition to go to; `over`: nobody makes it any more. */
+export async function missingDay(runner: Runner): Promise<"today" | "over" | undefined> {
+  const [row] = await runner.run(findMissingDay);
+  return row && (row[0]!.startsWith("t") ? "over" : "today");
+}
+
 /** The table of a day that is over for so long that it goes. */
 export interface PastDay {
   parent: string;
