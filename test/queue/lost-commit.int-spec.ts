@@ -28,7 +28,9 @@ beforeEach(async () => {
 });
 
 const rows = async () =>
-  await bench.sql<{ id: string }>("select id, state, key from jobs.job_status order by number");
+  await bench.sql<{ id: string; state: string }>(
+    "select id, state, key from jobs.job_status order by number",
+  );
 const landed = async (count = 1) =>
   await until(async () => (await rows()).length >= count, { what: "the commit" });
 
@@ -171,6 +173,21 @@ describe("an enqueue whose commit got no answer", () => {
     expect(there.size).toBe(2_250 + 5);
     expect(new Set(answers.map(({ id }) => id))).toEqual(there);
     expect(answers.filter(({ deduplicated }) => deduplicated)).toHaveLength(245);
+  });
+
+  it("keeps a list of great size whole, whose statements share a commit", async () => {
+    const payload = "x".repeat(1_000_000);
+    const answers = await loseTheAnswer(
+      () =>
+        jobs.enqueueMany(
+          "work",
+          Array.from({ length: 40 }, () => payload),
+        ),
+      async () => await finish("done"),
+      ["commit"],
+    );
+    const there = (await rows()).map(({ id, state }) => [id, state]);
+    expect(there).toEqual(answers.map(({ id }) => [id, "succeeded"]));
   });
 
   it("does not create a job again when its first sending arrives late", async () => {

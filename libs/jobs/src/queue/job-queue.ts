@@ -29,6 +29,7 @@ import type { Hints } from "./hints.js";
 import { firstOfEachKey, inInputOrder } from "./first-of-key.js";
 import { insertJobs, wayOf } from "./insert.js";
 import { insertTogether } from "./insert-together.js";
+import { inParts, isOnePart } from "./parts.js";
 import { sent } from "./sent.js";
 import { type TransactionLike, afterCommit, onTransaction } from "./transaction.js";
 
@@ -84,8 +85,9 @@ export class JobQueue {
     const jobs = chosen.map((one) => one.job);
     const inserting = sent(this.store, all, () => {
       const [{ queueId }] = chosen as [Addressed];
-      const small = chosen.length <= 2_000 && chosen.every((one) => one.queueId === queueId);
-      return small ? this.#coalescer(queueId, jobs).add(jobs) : insertTogether(this.store, chosen);
+      return isOnePart(chosen)
+        ? this.#coalescer(queueId, jobs).add(jobs)
+        : insertTogether(this.store, chosen);
     });
     return this.#tell(all, answers(await inserting.catch(inInputOrder(answers))));
   }
@@ -209,19 +211,22 @@ export class JobQueue {
     all: readonly Addressed[],
   ): Promise<Enqueued[]> {
     const { chosen, answers } = firstOfEachKey(all);
+    const unsent = all.length === chosen.length ? [] : without(all, chosen);
     const found: Holder[] = Array.from({ length: chosen.length });
     await this.#checked("enqueue", async () => {
-      // Queue by queue, each again by itself: what was inserted before it stays.
-      for (const { places } of byQueue(chosen)) {
-        const jobs = places.map((place) => chosen[place]!.job);
-        const part = all.filter(({ job }) => job.queue === jobs[0]!.queue);
+      await this.store.number(chosen.map((one) => one.job));
+      // Part by part, each again by itself: what was inserted before it stays.
+      for (const places of inParts(chosen)) {
+        const part = places.map((place) => chosen[place]!);
+        const jobs = part.map((one) => one.job);
         const insert = async () => {
           await this.store.number(jobs);
-          const { queueId } = chosen[places[0]!]!;
+          const { queueId } = part[0]!;
           return await this.#onTheirs(() => insertJobs(runner, { queueId, jobs }));
         };
-        const ofQueue = await sent(this.store, part, insert, { within: true });
-        places.forEach((place, index) => (found[place] = ofQueue[index]!));
+        const addressed = [...part, ...unsent.filter(({ job }) => job.queue === jobs[0]!.queue)];
+        const ofPart = await sent(this.store, addressed, insert, { within: true });
+        places.forEach((place, index) => (found[place] = ofPart[index]!));
       }
     });
     const holders = answers(found);
@@ -334,6 +339,11 @@ interface CancelledJob {
   now: boolean;
   kind: string;
   queue: string;
+}
+
+function without<T>(all: readonly T[], some: readonly T[]): T[] {
+  const those = new Set(some);
+  return all.filter((one) => !those.has(one));
 }
 
 /** What a timer of Node can wait for. */
