@@ -239,6 +239,17 @@ describe.each(ways)("job.transaction() %s", (_way, transaction) => {
     expect(names()).toEqual(["died"]);
   });
 
+  it("does not begin its work when the attempt is over", async () => {
+    let job: JobContext | undefined;
+    const { id } = await start((now) => void (job = now));
+    await reached(bench, id, "succeeded");
+    let ran = false;
+    await expect(transaction(job!, async () => void (ran = true))).rejects.toBeInstanceOf(
+      LeaseLostError,
+    );
+    expect(ran).toBe(false);
+  });
+
   it("holds no lock on its job, and leases are renewed meanwhile", async () => {
     const { id } = await start(
       async (job) =>
@@ -502,6 +513,36 @@ describe("job.transaction(source, fn), the source", () => {
     } finally {
       await other.destroy();
       await bench.sql(`drop database ${name} with (force)`);
+    }
+  });
+
+  it("that has a connection free only after the timeout: nothing of the work is done", async () => {
+    const narrow = await new DataSource({
+      type: "postgres",
+      url: bench.url,
+      poolSize: 1,
+    }).initialize();
+    const holder = narrow.createQueryRunner();
+    await holder.connect();
+    let ran = false;
+    let error: unknown;
+    try {
+      const { id } = await start(
+        async (job) => {
+          job.signal.addEventListener("abort", () => void holder.release());
+          await job
+            .transaction(narrow, async () => void (ran = true))
+            .catch((reason: unknown) => (error = reason));
+          job.signal.throwIfAborted();
+        },
+        { timeout: "300ms" },
+      );
+      expect((await reached(bench, id, "dead")).last_error).toMatch(/within 300 ms/);
+      expect(error).toMatchObject({ code: "TIMEOUT" });
+      expect(ran).toBe(false);
+    } finally {
+      await holder.release();
+      await narrow.destroy();
     }
   });
 

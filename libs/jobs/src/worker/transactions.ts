@@ -89,6 +89,9 @@ export class Transactions {
     const unanswered = new Unanswered();
     /** Runs inside the transaction; what it throws rolls back. */
     const settle = async (tx: Queryable, work: () => Promise<T>) => {
+      // It may have waited for a connection until the attempt was over.
+      attempt.signal.throwIfAborted();
+      if (!mayWork(attempt)) throw new LeaseLostError(attempt.id, attempt.attempt);
       const value = await work();
       // Returned or thrown, it means the same.
       if (isVerdict(value)) throw value;
@@ -293,6 +296,9 @@ export class Transactions {
 interface Queryable {
   query(sql: string, values?: unknown[]): Promise<unknown>;
 }
+
+/** A source may run its transaction again, when that has sent the success already. */
+const mayWork = ({ phase, settling }: Attempt): boolean => phase === "running" || settling;
 
 /** Only what the statement itself has settled counts: whatever looks up who else may have done so finds nothing. */
 function firstOnly(runner: Runner): Runner {
