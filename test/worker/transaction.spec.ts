@@ -12,7 +12,7 @@ import {
   skip,
   snooze,
 } from "nestjs-pg-jobs";
-import type pg from "pg";
+import pg from "pg";
 import { DataSource } from "typeorm";
 import { Database } from "../../libs/jobs/src/pg/database.js";
 import { Gate, handler, reached, row } from "../support/handlers.js";
@@ -409,7 +409,112 @@ describe("job.transaction(fn), the connections", () => {
     await reached(bench, id, "succeeded");
     await until(() => late, { what: "the late query" });
     expect(settings).toEqual(["1min", "10s", "1min"]);
-    expect(String(late)).toMatch(/transaction of this job is over/);
+    expect(late).toMatchObject({ code: "TRANSACTION_OVER", id });
+  });
+
+  it("answers what comes when it is over in the way that was asked for", async () => {
+    const told: unknown[] = [];
+    const unhandled: unknown[] = [];
+    const hear = (reason: unknown) => void unhandled.push(reason);
+    process.on("unhandledRejection", hear);
+    try {
+      const { id } = await start(async (job) => {
+        let leaked: pg.ClientBase | undefined;
+        await job.transaction(async (client) => void (leaked = client));
+        const tell = (error: unknown) => void told.push(error);
+        leaked!.query("select 1", tell);
+        leaked!.query("select $1", [1], tell);
+        leaked!.query(new pg.Query("select 1", tell));
+      });
+      await reached(bench, id, "succeeded");
+      await until(() => told.length === 3, { what: "all are answered" });
+      for (const error of told) expect(error).toMatchObject({ code: "TRANSACTION_OVER", id });
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(unhandled).toEqual([]);
+    } finally {
+      process.off("unhandledRejection", hear);
+    }
+  });
+
+  it.each(["commits", "rolls back"])(
+    "lends it as it was at first, whatever a transaction that %s has made of it",
+    async (how) => {
+      const events = ["notice", "notification", "error", "end", "drain"];
+      const facts: object[] = [];
+      const notices: unknown[] = [];
+      const look = async (client: pg.ClientBase) => {
+        const { rows } = await client.query<Record<string, unknown>>({
+          name: "look",
+          text: `select pg_backend_pid() as pid, current_setting('default_transaction_read_only') as read_only,
+              current_setting('search_path') as path, current_setting('role') as role,
+              (select count(*)::int from pg_prepared_statements where name <> 'look') as prepared,
+              (select count(*)::int from pg_cursors where name = 'held') as cursors,
+              (select count(*)::int from pg_locks where pid = pg_backend_pid() and locktype = 'advisory') as locks,
+              (select count(*)::int from pg_listening_channels()) as channels,
+              to_regclass('pg_temp.mine')::text as temporary`,
+        });
+        facts.push({ ...rows[0], listeners: events.map((name) => client.listenerCount(name)) });
+      };
+      const kind = defineJob(`session.${how}`, { attempts: 1 });
+      const app = await bench.worker(
+        [
+          handler(kind, async (_, job) => {
+            await job.transaction(async (client) => {
+              await look(client);
+              if (facts.length > 1) {
+                await client.query({ name: "mine", text: "select 'another'" });
+                await client.query("do $$ begin raise notice 'second'; end $$");
+                return await payFor(job)(client);
+              }
+              for (const name of events) client.on(name as "notice", (said) => notices.push(said));
+              await client.query("do $$ begin raise notice 'first'; end $$");
+              await client.query({ name: "mine", text: "select 'one'" });
+              // What a transaction sets is gone with it when it is rolled back; the rest is not.
+              await client.query("prepare yours as select 1");
+              await client.query("select pg_advisory_lock(77)");
+              await client.query("listen mine");
+              await client.query("declare held cursor with hold for select 1");
+              await client.query("create temporary table mine (n integer)");
+              await client.query("set search_path = pg_catalog; set role pg_monitor");
+              await client.query("set default_transaction_read_only = on; reset role");
+              if (how === "rolls back") throw new Error("no");
+            });
+          }),
+        ],
+        {},
+        { connections: 6, connection: { url: bench.direct } },
+      );
+      const jobs = app.get(JobQueue);
+      const one = await jobs.enqueue(kind, {});
+      await reached(bench, one.id, how === "commits" ? "succeeded" : "dead");
+      const two = await jobs.enqueue(kind, {});
+      expect((await reached(bench, two.id, "succeeded")).last_error).toBeNull();
+      expect(facts[1]).toEqual(facts[0]);
+      expect(facts[0]).toMatchObject({ read_only: "off", prepared: 0, locks: 0, channels: 0 });
+      expect(notices.map((said) => (said as Error | undefined)?.message)).toContain("first");
+      expect(notices.map((said) => (said as Error | undefined)?.message)).not.toContain("second");
+      expect(await payments()).toEqual([two.id]);
+    },
+  );
+
+  it("does not lend a client again whose own ways were changed", async () => {
+    const values: unknown[] = [];
+    const kind = defineJob("parsed", { attempts: 1 });
+    const app = await bench.worker(
+      [
+        handler(kind, async (_, job) => {
+          await job.transaction(async (client) => {
+            if (values.length === 0) client.setTypeParser(23, () => "changed");
+            values.push((await client.query<{ n: unknown }>("select 1 as n")).rows[0]!.n);
+          });
+        }),
+      ],
+      {},
+      { connections: 6 },
+    );
+    for (let n = 0; n < 2; n++)
+      await reached(bench, (await app.get(JobQueue).enqueue(kind, {})).id, "succeeded");
+    expect(values).toEqual(["changed", 1]);
   });
 
   it("ends a statement that does not heed the signal", async () => {

@@ -68,6 +68,7 @@ export {
   PayloadTooLargeError,
   SchemaNotReadyError,
   ShutdownError,
+  TransactionOverError,
   TransactionUsedError,
   type ErrorCode,
 } from "./job/errors.js";

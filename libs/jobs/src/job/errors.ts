@@ -23,6 +23,7 @@ export const ERROR_CODES = Object.freeze({
   LANES_USED_UP: "the queue has had all kinds and priorities that it can tell apart",
   LEASE_LOST: "the attempt is no longer the current one of its job",
   TRANSACTION_USED: "the attempt has had its transaction",
+  TRANSACTION_OVER: "the connection of a transaction was used after its end",
   TIMEOUT: "the attempt ran longer than its timeout",
   SHUTDOWN: "the worker is draining and the grace period is over",
 });
@@ -362,6 +363,24 @@ export class TransactionUsedError extends JobsError {
       "TRANSACTION_USED",
       `Expected one job.transaction() in an attempt of job ${id}, found another: it ends the attempt. ` +
         `Write everything in one of them; after a failure let the job run again.`,
+    );
+  }
+}
+
+/** The connection of a `job.transaction()` was used when that was over: nothing was sent. */
+export class TransactionOverError extends JobsError {
+  static {
+    named(this, "TransactionOverError");
+  }
+
+  constructor(
+    /** The id of the job. */
+    readonly id: string,
+  ) {
+    super(
+      "TRANSACTION_OVER",
+      `Expected the connection of job.transaction() to be used while it lasts, found that the transaction of this ` +
+        `job is over (${id}). Nothing was sent; await inside of it whatever uses the connection.`,
     );
   }
 }

@@ -1,4 +1,5 @@
 import pg from "pg";
+import type { Connection } from "./connect.js";
 
 // Connections that are lent: whoever has one does with it what he likes until he gives it back. They are opened
 // when they are needed, kept for a short while, and never more than are left of what this process may open.
@@ -16,6 +17,14 @@ export const BEGIN =
   "begin isolation level read committed; set local statement_timeout = 60000; set local lock_timeout = 10000; " +
   "set local idle_in_transaction_session_timeout = 60000";
 
+/**
+ * What a session keeps beyond its transaction, as `discard all` takes it away, which would need a round trip of its own
+ * and throw the plans of functions away.
+ */
+const RESET =
+  "close all; reset session authorization; reset role; reset all; deallocate all; unlisten *; " +
+  "select pg_catalog.pg_advisory_unlock_all(); discard temp; discard sequences";
+
 interface Waiting {
   resolve: (client: pg.Client | Promise<pg.Client>) => void;
 }
@@ -25,12 +34,14 @@ const KEPT_MS = 10_000;
 export class Clients {
   readonly #idle = new Map<pg.Client, NodeJS.Timeout>();
   readonly #lent = new Set<pg.Client>();
+  /** Behind them are processes that are not ours. */
+  readonly #pooled = new WeakSet<pg.Client>();
   #connecting = 0;
   #waiting: Waiting[] = [];
   #closed = false;
 
   constructor(
-    private readonly connect: () => Promise<pg.Client>,
+    private readonly connect: () => Promise<Connection>,
     /** How many may be open now. */
     private readonly limit: () => number,
   ) {}
@@ -71,6 +82,16 @@ export class Clients {
     });
   }
 
+  /**
+   * Ends its transaction and leaves nothing of its session, in one round trip. A process that a pooler lends keeps what
+   * it has: others have set and prepared things on it too.
+   */
+  async end(client: pg.Client, how: "commit" | "rollback"): Promise<void> {
+    if (this.#pooled.has(client)) return void (await client.query(how));
+    await client.query(`${how}; ${RESET}`);
+    forgetPrepared(client);
+  }
+
   /** It is as it was: others may have it. */
   give(client: pg.Client): void {
     if (!this.#lent.delete(client)) return;
@@ -99,7 +120,8 @@ export class Clients {
   async #make(): Promise<pg.Client> {
     this.#connecting++;
     try {
-      const client = await this.connect();
+      const { client, borrowed } = await this.connect();
+      if (borrowed) this.#pooled.add(client);
       client.on("error", () => this.drop(client));
       client.on("end", () => this.drop(client));
       if (this.#closed) streamOf(client).destroy();
@@ -120,6 +142,13 @@ export class Clients {
     this.#lent.add(client);
     return client;
   }
+}
+
+/** pg sends the text of a named statement once, and now it is not there any more. */
+function forgetPrepared(client: pg.Client): void {
+  const { connection } = client as unknown as { connection: Record<string, object> };
+  connection.parsedStatements = {};
+  connection.submittedNamedStatements = {};
 }
 
 const streamOf = (client: pg.Client): { destroy(): void } =>

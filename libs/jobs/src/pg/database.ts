@@ -1,5 +1,6 @@
-import pg from "pg";
+import type pg from "pg";
 import { Clients } from "./clients.js";
+import { connect } from "./connect.js";
 import { named } from "./connection.js";
 import { Session, type SessionOptions } from "./session.js";
 
@@ -37,13 +38,12 @@ export class Database {
   #reserved = 0;
   /** What is left of the connections, to be lent. */
   readonly clients = new Clients(
-    async () => {
-      const client = new pg.Client(named(this.config, "pg-jobs transaction"));
-      // It may break before anybody listens.
-      client.on("error", () => undefined);
-      await client.connect();
-      return client;
-    },
+    async () =>
+      await connect(named(this.config, "pg-jobs transaction"), {
+        settings: {},
+        // It may break before anybody listens.
+        watch: (client) => void client.on("error", () => undefined),
+      }),
     () => this.connections - this.#sessions.size - this.#reserved,
   );
 

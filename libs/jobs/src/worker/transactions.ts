@@ -170,7 +170,8 @@ export class Transactions {
       // It may be in the middle of a long statement, or of ours.
       endBackend(front, { name, until: "-infinity" }).catch(() => undefined);
     };
-    const lent: Lent = lend(client);
+    const lent: Lent = lend(client, attempt.id);
+    const giveBack = () => (lent.takeBack() ? clients.give(client) : clients.drop(client));
     try {
       await settle(client, async () => {
         signal.addEventListener("abort", giveUp, { once: true });
@@ -181,11 +182,11 @@ export class Transactions {
           lent.takeBack();
         }
       });
-      await replied(client.query("commit"), giveUp);
-      clients.give(client);
+      await replied(clients.end(client, "commit"), giveUp);
+      giveBack();
     } catch (error) {
       if (signal.aborted || error instanceof NoReplyError) giveUp();
-      else await replied(client.query("rollback"), giveUp).then(() => clients.give(client), giveUp);
+      else await replied(clients.end(client, "rollback"), giveUp).then(giveBack, giveUp);
       throw error;
     }
   }
