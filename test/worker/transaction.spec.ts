@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Injectable } from "@nestjs/common";
 import {
   Events,
+  JobInspector,
   JobQueue,
   type JobContext,
   type JobEvent,
@@ -76,7 +77,7 @@ const ways: [string, <T>(job: JobContext, fn: (tx: Queryable) => Promise<T>) => 
   ["with a DataSource", (job, fn) => job.transaction(dataSource, fn)],
 ];
 
-describe.each(ways)("job.transaction() %s", (_way, transaction) => {
+describe.each(ways)("job.transaction() %s", (way, transaction) => {
   it("commits what it writes together with the success; its value is the result", async () => {
     let inside: unknown;
     const { id, names, app } = await start(async (job) => {
@@ -113,15 +114,25 @@ describe.each(ways)("job.transaction() %s", (_way, transaction) => {
   });
 
   it("rolls back a failed statement that nobody minded", async () => {
-    const { id } = await start(
+    const ours = way === "on a connection of ours";
+    const { id, app } = await start(
       async (job) =>
         await transaction(job, async (tx) => {
           await payFor(job)(tx);
+          await tx.query("savepoint one");
+          await tx.query("select no_such_column").catch(() => undefined);
+          await tx.query("rollback to one");
           await tx.query("select 1 / 0").catch(() => undefined);
         }),
     );
-    expect((await reached(bench, id, "dead")).last_error).toMatch(/transaction is aborted/);
+    expect((await reached(bench, id, "dead")).last_error).toMatch(/statement in it had failed/);
     expect(await payments()).toEqual([]);
+    const [attempt] = await app.get(JobInspector).attempts(id);
+    expect(attempt!.error).toMatchObject({
+      code: "TRANSACTION_FAILED",
+      // Of a connection that is not ours nobody knows which one it was.
+      cause: { code: ours ? "22012" : "25P02" },
+    });
   });
 
   it.each([

@@ -68,6 +68,7 @@ export {
   PayloadTooLargeError,
   SchemaNotReadyError,
   ShutdownError,
+  TransactionFailedError,
   TransactionOverError,
   TransactionUsedError,
   type ErrorCode,

@@ -23,6 +23,7 @@ export const ERROR_CODES = Object.freeze({
   LANES_USED_UP: "the queue has had all kinds and priorities that it can tell apart",
   LEASE_LOST: "the attempt is no longer the current one of its job",
   TRANSACTION_USED: "the attempt has had its transaction",
+  TRANSACTION_FAILED: "a statement of the transaction had failed, and nobody minded",
   TRANSACTION_OVER: "the connection of a transaction was used after its end",
   TIMEOUT: "the attempt ran longer than its timeout",
   SHUTDOWN: "the worker is draining and the grace period is over",
@@ -363,6 +364,26 @@ export class TransactionUsedError extends JobsError {
       "TRANSACTION_USED",
       `Expected one job.transaction() in an attempt of job ${id}, found another: it ends the attempt. ` +
         `Write everything in one of them; after a failure let the job run again.`,
+    );
+  }
+}
+
+/** A statement inside `job.transaction()` had failed and its error was swallowed: such a transaction cannot commit. */
+export class TransactionFailedError extends JobsError {
+  static {
+    named(this, "TransactionFailedError");
+  }
+
+  constructor(
+    /** The id of the job. */
+    readonly id: string,
+    options?: ErrorOptions,
+  ) {
+    super(
+      "TRANSACTION_FAILED",
+      `Expected the transaction of job ${id} to be sound when fn ended, found that a statement in it had failed and ` +
+        `fn went on: all is rolled back. Throw its error, or put the statement into a savepoint; see error.cause.`,
+      options,
     );
   }
 }

@@ -20,6 +20,9 @@ export const isCheckViolation = (error: unknown): boolean => sqlState(error) ===
 /** `lock_not_available`: lock_timeout passed. */
 export const isLockTimeout = (error: unknown): boolean => sqlState(error) === "55P03";
 
+/** `in_failed_sql_transaction`: a statement before this one has failed. */
+export const isInFailedTransaction = (error: unknown): boolean => sqlState(error) === "25P02";
+
 /** `query_canceled`: statement_timeout passed. */
 export const isStatementTimeout = (error: unknown): boolean => sqlState(error) === "57014";
 

@@ -5,6 +5,8 @@ import { TransactionOverError } from "../job/errors.js";
 /** A connection in the user's hands, until it is taken back. */
 export interface Lent {
   client: pg.ClientBase;
+  /** What has failed the transaction, when a statement has. */
+  readonly failure: unknown;
   /** Answers whether others may have it: what was changed of the client itself is nothing that a server resets. */
   takeBack(): boolean;
 }
@@ -18,6 +20,13 @@ const EVENTS = ["notice", "notification", "error", "drain", "end"] as const;
 export function lend(client: pg.Client, jobId: string): Lent {
   let over = false;
   let changed = false;
+  let failure: unknown;
+  // Whoever has sent the statement; one after it is refused for it, one before a savepoint's end does not count.
+  const onError = (error: unknown) => {
+    if (client.getTransactionStatus() === "T") failure = error;
+  };
+  const { connection } = client as unknown as { connection: EventEmitter };
+  connection.on("errorMessage", onError);
   const listeners = new EventEmitter();
   const tellers = EVENTS.map((event) => {
     const tell = (...said: unknown[]) => {
@@ -55,8 +64,12 @@ export function lend(client: pg.Client, jobId: string): Lent {
   });
   return {
     client: face,
+    get failure() {
+      return failure;
+    },
     takeBack() {
       over = true;
+      connection.off("errorMessage", onError);
       for (const { event, tell } of tellers) client.off(event, tell);
       return !changed;
     },

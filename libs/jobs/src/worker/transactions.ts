@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type pg from "pg";
 import type { TransactionSource } from "../handler/job-context.js";
-import { LeaseLostError, OptionsError } from "../job/errors.js";
+import { LeaseLostError, OptionsError, TransactionFailedError } from "../job/errors.js";
 import { storableResult } from "../job/json.js";
 import { isVerdict } from "../job/verdict.js";
 import { endBackend } from "../pg/backend.js";
@@ -10,6 +10,7 @@ import type { Session } from "../pg/session.js";
 import {
   isCheckViolation,
   isFatal,
+  isInFailedTransaction,
   isLockTimeout,
   isMissingSchema,
   sqlState,
@@ -173,7 +174,7 @@ export class Transactions {
     const lent: Lent = lend(client, attempt.id);
     const giveBack = () => (lent.takeBack() ? clients.give(client) : clients.drop(client));
     try {
-      await settle(client, async () => {
+      const work = async () => {
         signal.addEventListener("abort", giveUp, { once: true });
         try {
           return await abortable(signal, fn(lent.client));
@@ -181,6 +182,10 @@ export class Transactions {
           signal.removeEventListener("abort", giveUp);
           lent.takeBack();
         }
+      };
+      await settle(client, work).catch((error: unknown) => {
+        if (error instanceof TransactionFailedError && lent.failure) error.cause = lent.failure;
+        throw error;
       });
       await replied(clients.end(client, "commit"), giveUp);
       giveBack();
@@ -258,6 +263,8 @@ export class Transactions {
         if (attempt.claim === claim) break;
       }
     } catch (error) {
+      if (isInFailedTransaction(error))
+        throw new TransactionFailedError(attempt.id, { cause: error });
       // No partition for today: the chore that makes them ahead has not run for a week. The next attempt finds it.
       if (isCheckViolation(error)) await ensurePartitions(this.ports.settles);
       throw error;
