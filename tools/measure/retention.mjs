@@ -172,8 +172,8 @@ const claimOf = (ground) => ({
 /** Archived, and pruned from there: batch by batch, as the chore does it. */
 async function letters(ground) {
   const steps = {
-    archived: ["archive_dead", archiveDead],
-    "pruned from the archive": ["prune_dead", pruneDeadLetters],
+    archived: { age: "archive_dead", step: archiveDead },
+    "pruned from the archive": { age: "prune_dead", step: pruneDeadLetters },
   };
   await ground.clear();
   await ground.admin.query(
@@ -192,7 +192,7 @@ async function letters(ground) {
   );
   await ground.admin.query("vacuum analyze jobs.dead");
   const found = {};
-  for (const [name, [age, step]] of Object.entries(steps)) {
+  for (const [name, { age, step }] of Object.entries(steps)) {
     await ground.admin.query(`update jobs.queue set ${age} = '30 days' where id = $1`, [
       ground.queueId,
     ]);
