@@ -184,7 +184,7 @@ describe("an enqueue whose commit got no answer", () => {
           Array.from({ length: 40 }, () => payload),
         ),
       async () => await finish("done"),
-      ["commit"],
+      COMMIT,
     );
     const there = (await rows()).map(({ id, state }) => [id, state]);
     expect(there).toEqual(answers.map(({ id }) => [id, "succeeded"]));
