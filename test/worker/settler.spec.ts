@@ -168,6 +168,33 @@ describe("Settler", () => {
     expect(told.lost).toEqual([]);
   });
 
+  it("one that is locked waits once, though the connection breaks under the others", async () => {
+    const [locked, free] = (await attempts(2)) as [Attempt, Attempt];
+    const client = await bench.client();
+    await client.query("begin");
+    await client.query(
+      "select from jobs.job where id = $1 for update".replace("jobs", bench.schema),
+      [locked.claim.id],
+    );
+    for (const attempt of [locked, free]) settler.add(attempt, succeed(1));
+    // Once it has waited for the lock, and before anything else is sent.
+    const armed = jest.spyOn(told.trouble, "push").mockImplementationOnce((message) => {
+      proxy.deafFrom("succeed", "→ succeeded");
+      return told.trouble.unshift(message);
+    });
+    await until(() => proxy.held > 0, { what: "the free one is on the line" });
+    proxy.resetAll();
+    proxy.setMode("pass");
+    await until(() => told.settled.length === 1, { what: "the free one is written" });
+    expect(armed).toHaveBeenCalled();
+    await client.query("commit");
+    await until(() => told.settled.includes(locked.id), { what: "the other one too" });
+    const since = performance.now();
+    await until(() => performance.now() - since > 500, { what: "it would have been asked again" });
+    await settler.idle();
+    expect(told).toMatchObject({ settled: [free.id, locked.id], lost: [] });
+  });
+
   it("one that PostgreSQL refuses is settled without its value, and the others with theirs", async () => {
     const all = await attempts(3);
     await bench.sql(`create function jobs.refuse() returns trigger language plpgsql as $$ begin

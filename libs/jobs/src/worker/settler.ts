@@ -94,13 +94,14 @@ export class Settler {
       const taken = this.#pending;
       this.#pending = [];
       for (const group of groups(taken)) {
+        let open = group;
         try {
-          const free = await this.#free(group);
-          if (free.length > 0) await this.#write(free);
+          open = await this.#free(group);
+          if (open.length > 0) await this.#write(open);
           this.failingSince = undefined;
           pause = 50;
         } catch (error) {
-          await this.#failed(group, error, pause);
+          await this.#failed(open, error, pause);
           pause = Math.min(pause * 2, MAX_PAUSE_MS);
         }
       }

@@ -37,38 +37,25 @@ select j.id from ${jobs}.job j
 where ${fenced} and not j.id = any(array(select id from free))`,
 );
 
-/** Of these attempts, those that are current, and whose row somebody's transaction has locked. */
-export async function lockedElsewhere(
+type Find = (
   runner: Runner,
   queueId: number,
   worker: number,
   batch: readonly Fence[],
-): Promise<Set<string>> {
-  return new Set(
-    (await runner.run(findLocked, fenceValues(queueId, worker, batch))).map(([id]) => id!),
-  );
-}
+) => Promise<Set<string>>;
+
+const idsBy =
+  (statement: Statement): Find =>
+  async (runner, queueId, worker, batch) => {
+    const rows = await runner.run(statement, fenceValues(queueId, worker, batch));
+    return new Set(rows.map(([id]) => id!));
+  };
+
+/** Of these attempts, those that are current, and whose row somebody's transaction has locked. */
+export const lockedElsewhere = idsBy(findLocked);
 
 /** Of these attempts, those that are the last of a job that has finished. A job that was put back has not. */
-export async function finished(
-  runner: Runner,
-  queueId: number,
-  worker: number,
-  batch: readonly Fence[],
-): Promise<Set<string>> {
-  return new Set(
-    (await runner.run(findFinished, fenceValues(queueId, worker, batch))).map(([id]) => id!),
-  );
-}
+export const finished = idsBy(findFinished);
 
 /** Of these attempts, those that have been settled, by a statement whose answer never came. */
-export async function settled(
-  runner: Runner,
-  queueId: number,
-  worker: number,
-  batch: readonly Fence[],
-): Promise<Set<string>> {
-  return new Set(
-    (await runner.run(findSettled, fenceValues(queueId, worker, batch))).map(([id]) => id!),
-  );
-}
+export const settled = idsBy(findSettled);
