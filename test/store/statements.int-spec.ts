@@ -92,6 +92,21 @@ async function plan(name: string, values: string): Promise<Node[]> {
 }
 class Undo extends Error {}
 
+it("an enqueue is planned no more once it has been sent some times", async () => {
+  const front = bench.session("front");
+  const producer = await Hands.open(bench, "default", "work", 0, front);
+  for (let n = 0; n < 10; n++) await producer.addMany(1 + (n % 3));
+  const [plans] = await front.run(
+    new actual.Statement(
+      null,
+      () => `select custom_plans, generic_plans from pg_prepared_statements where name = 'enqueue'`,
+    ),
+  );
+  // PostgreSQL makes five to compare with.
+  expect(plans).toEqual(["5", "5"]);
+  await bench.sql("delete from jobs.job");
+});
+
 const types = (nodes: Node[]) => nodes.map((node) => node["Node Type"]);
 const indexes = (nodes: Node[]) => new Set(nodes.map((node) => node["Index Name"]).filter(Boolean));
 const touched = (nodes: Node[]) =>

@@ -1,5 +1,3 @@
-import { arrayOf } from "../../pg/statement.js";
-
 // A process keeps the numbers of queues and lanes. The tables under it may be exchanged meanwhile: made anew, or
 // restored from a backup that has given the same numbers to others. So each insert holds only if they stand as they
 // are known. It is one check a statement, not one a row.
@@ -22,6 +20,8 @@ export class StaleLanesError extends Error {
   }
 }
 
+// A record set and not arrays: of the rows of arrays that it knows, the planner expects fewer than of those that it does
+// not know, and would plan each insert anew for that, at half of its cost.
 /** A common table expression `stands (ok)`; `queueId` is a parameter, those of {@link standingValues} begin at `first`. */
 export const standing = (jobs: string, queueId: string, first: number) => `stands as materialized (
   select ($${first}::text is null or (
@@ -30,7 +30,7 @@ export const standing = (jobs: string, queueId: string, first: number) => `stand
       select bool_and((
         select l.kind = known.kind and l.priority = known.priority
         from ${jobs}.lane l where l.queue_id = ${queueId} and l.id = known.lane) is true)
-      from unnest($${first + 1}::smallint[], $${first + 2}::text[], $${first + 3}::smallint[]) known (lane, kind, priority)
+      from jsonb_to_recordset($${first + 1}::text::jsonb) known (lane smallint, kind text, priority smallint)
     )
   )) is true as ok
 )`;
@@ -39,9 +39,7 @@ export const standing = (jobs: string, queueId: string, first: number) => `stand
 export const STANDS = "(select ok from stands)";
 
 /** The distinct lanes of a batch of one queue. @throws StaleLanesError when two queues are known by one number. */
-export function standingValues(
-  batch: readonly NamedLane[],
-): [string | null, string, string[], string] {
+export function standingValues(batch: readonly NamedLane[]): [string | null, string] {
   const [first] = batch as [NamedLane, ...NamedLane[]];
   const lanes = [first];
   let last = first;
@@ -55,9 +53,7 @@ export function standingValues(
   }
   return [
     looked ? null : first.queue,
-    arrayOf(lanes.map(({ lane }) => lane)),
-    lanes.map(({ kind }) => kind),
-    arrayOf(lanes.map(({ priority }) => priority)),
+    JSON.stringify(lanes.map(({ lane, kind, priority }) => ({ lane, kind, priority }))),
   ];
 }
 
