@@ -46,6 +46,13 @@ const CASES: { what: string; run: () => unknown; error: object }[] = [
     },
   },
   {
+    what: "an error whose stack says nothing of how we came to it",
+    run: () => {
+      throw new Error("at once");
+    },
+    error: { stack: expect.stringMatching(/^(?!.*\b(slots|worker|claimer|session)\.ts)/s) },
+  },
+  {
     what: "a rejection with an error of a class of its own, a code and a cause",
     run: async () => {
       const cause = new RangeError("too far", { cause: "a word" });

@@ -8,7 +8,6 @@ export const MAX_JSON_DEPTH = 100;
 // a value that refers to one array many times can be small in memory and endless as text
 const MAX_NODES = 10_000_000;
 const MAX_RESULT_NODES = 1_000_000;
-const LONE_SURROGATE = /\p{Surrogate}/u;
 
 interface Fault {
   readonly keys: PropertyKey[];
@@ -121,7 +120,7 @@ export function safeText(text: string, max: number): string {
     safe = `${text.slice(0, split ? max - 2 : max - 1)}…`;
   }
   safe = safe.replaceAll("\0", "\uFFFD");
-  return LONE_SURROGATE.test(safe) ? safe.replace(/\p{Surrogate}/gu, "\uFFFD") : safe;
+  return safe.toWellFormed();
 }
 
 function walk(value: unknown, depth: number, state: Walk): Fault | undefined {
@@ -209,7 +208,7 @@ function instanceFault(object: object): Fault | undefined {
 
 function textFault(text: string, what: string): Fault | undefined {
   if (text.includes("\0")) return { keys: [], found: `${what} with a NUL character` };
-  if (LONE_SURROGATE.test(text)) return { keys: [], found: `${what} with a lone surrogate` };
+  if (!text.isWellFormed()) return { keys: [], found: `${what} with a lone surrogate` };
   return undefined;
 }
 

@@ -25,10 +25,15 @@ const MESSAGES: Partial<Record<JobEventName, [Level, string]>> = {
 
 /** Starts to log the events that somebody should know of. */
 export function logEvents(events: Events, logger: Logger = new Logger("Jobs")): () => void {
-  return events.on(Object.keys(MESSAGES) as JobEventName[], (event) => {
-    const [level, message] = MESSAGES[event.event]!;
-    logger[level](message, describe(event));
-  });
+  return events.on(
+    Object.keys(MESSAGES) as JobEventName[],
+    (event) => {
+      const [level, message] = MESSAGES[event.event]!;
+      logger[level](message, describe(event));
+    },
+    // Asked each time: the app may choose its levels after this.
+    (name) => Logger.isLevelEnabled(MESSAGES[name]![0]),
+  );
 }
 
 function describe(event: JobEvent): object {

@@ -155,6 +155,8 @@ export class Attempt implements JobContext {
 
   /** Runs the body; says how it ended in the light of why it was aborted. Never rejects. */
   async run(): Promise<Result> {
+    // What throws at once would else show the way from our claim to it, and format it at each failure.
+    await Promise.resolve();
     let result = await invoke(this.handler, this.claim.payload, this);
     if (this.#transaction?.open) {
       // Nobody waited for it; what becomes of it is what becomes of the attempt.

@@ -33,13 +33,12 @@ export interface Pending {
 /** What these would put back in its queue ends here when its cancel was requested. */
 export const BACK: ReadonlySet<Verb> = new Set<Verb>(["retry", "snooze", "hand-back"]);
 
-/** The error report is parsed once more by PostgreSQL: those batches are kept small. */
 const MAX_BATCH: Record<Verb, number> = {
   succeed: 1_000,
   skip: 500,
   snooze: 500,
-  retry: 100,
-  bury: 100,
+  retry: 500,
+  bury: 500,
   "hand-back": 1_000,
   cancel: 500,
 };
