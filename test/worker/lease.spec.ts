@@ -77,6 +77,35 @@ describe("Lease: renewed by a thread of its own", () => {
     expect(lost).toEqual([]);
   });
 
+  it("in read committed, whatever the database has for its default", async () => {
+    const change = async (how: string) =>
+      await bench.sql(
+        `do $$ begin execute format('alter database %I ${how}', current_database()); end $$`,
+      );
+    await bench.sql("create table jobs.level (level text)");
+    await bench.sql(`create function jobs.note_level() returns trigger language plpgsql as $$
+      begin
+        insert into jobs.level values (current_setting('transaction_isolation'));
+        return new;
+      end $$`);
+    const [one] = await claims(1);
+    await bench.sql(`create trigger note_level before update of lease_until on jobs.job
+      for each row execute function jobs.note_level()`);
+    const before = await ends(one!.id);
+    await change("set default_transaction_isolation = ''serializable''");
+    try {
+      // Past a pooler, which has connections from before.
+      const { held } = open({ connectionString: bench.direct });
+      held.hold(one!, monotonic() - LEASE);
+      await renewed(one!.id, await renewed(one!.id, before));
+    } finally {
+      await change("reset default_transaction_isolation");
+    }
+    expect(await bench.sql("select distinct level from jobs.level")).toEqual([
+      { level: "read committed" },
+    ]);
+  });
+
   it("no longer than it may run, and nothing that was released", async () => {
     const { held } = open();
     const [over, gone, witness] = await claims(3);

@@ -96,8 +96,13 @@ async function renew(group) {
   }
 }
 
+// Whatever the database has for its default, and behind a pooler too, which takes no settings at connect: the level
+// comes with the statement, in one go. That way has no parameters; ours are numbers, and lists of them.
+const LEVEL = "set transaction isolation level read committed";
+
 async function ids(text, values) {
-  const result = await client.query({ text, values, rowMode: "array" });
+  const written = text.replace(/\$(\d)/g, (_, n) => `'${values[n - 1]}'`);
+  const [, result] = await client.query({ text: `${LEVEL}; ${written}`, rowMode: "array" });
   return new Set(result.rows.map(([id]) => String(id)));
 }
 
