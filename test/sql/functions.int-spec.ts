@@ -1,4 +1,4 @@
-import { type Enqueued, JobHandler, type JobQueue } from "nestjs-pg-jobs";
+import { type Enqueued, JobHandler, type JobQueue, LaneLockedError } from "nestjs-pg-jobs";
 import { Injectable } from "@nestjs/common";
 import pg from "pg";
 import { succeed } from "../../libs/jobs/src/store/transitions/succeed.js";
@@ -265,6 +265,29 @@ describe("jobs.declare", () => {
     expect((await jobs.enqueue("two", {}, { queue, priority: 5 })).id).toMatch(`${id}-`);
     expect(await names()).toMatchObject({ lanes: expect.arrayContaining(lanes) as unknown[] });
   });
+
+  it.each([
+    [
+      "a priority",
+      "select id from jobs.enqueue('held', '{}', 'holding', priority => 7)",
+      "holding",
+    ],
+    ["a queue", "select jobs.declare('held', 'held')", "held"],
+  ])(
+    "of %s in an open transaction keeps others waiting, and they are told so",
+    async (_, sql, queue) => {
+      await bench.sql("select jobs.declare('holding', 'held')");
+      const client = await bench.client();
+      await client.query("begin");
+      await client.query(sql.replaceAll("jobs.", `${bench.schema}.`));
+      const late = jobs.enqueue("held", {}, { queue, priority: 8 });
+      await expect(late).rejects.toThrow(LaneLockedError);
+      await expect(late).rejects.toThrow(`kind "held" with priority 8 to queue "${queue}"`);
+      await client.query("commit");
+      client.release();
+      await expect(jobs.enqueue("held", {}, { queue, priority: 8 })).resolves.toBeDefined();
+    },
+  );
 
   it("at once by twenty sessions makes one", async () => {
     await Promise.all(

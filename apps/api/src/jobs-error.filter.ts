@@ -9,6 +9,7 @@ const PASSING = new Set([
   "DATABASE_UNAVAILABLE",
   "ENQUEUE_OUTCOME_UNKNOWN",
   "KEY_LOCKED",
+  "LANE_LOCKED",
   "SCHEMA_NOT_READY",
 ]);
 /** What `pg` and the system say when the server is away, full or stopping. */

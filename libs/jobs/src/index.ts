@@ -59,6 +59,7 @@ export {
   JobTimeoutError,
   JobsError,
   KeyLockedError,
+  LaneLockedError,
   LanesUsedUpError,
   LeaseLostError,
   NotJsonError,

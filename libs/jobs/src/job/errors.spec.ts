@@ -16,6 +16,7 @@ const all: errors.JobsError[] = [
   new errors.EnqueueOutcomeUnknownError(["1-1", "1-2", "1-3", "1-4"]),
   new errors.KeyLockedError("k"),
   new errors.JobLockedError("1-1"),
+  new errors.LaneLockedError("q", "k", 5),
   new errors.LanesUsedUpError(),
   new errors.LeaseLostError("1-1", 2),
   new errors.TransactionUsedError("1-1"),

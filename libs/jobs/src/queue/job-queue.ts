@@ -55,7 +55,7 @@ export class JobQueue {
   /**
    * Enqueues a job; resolves once it is committed.
    * @throws NotJsonError, PayloadInvalidError, PayloadTooLargeError, OptionsError: nothing was written.
-   * @throws DatabaseUnavailableError, DatabaseRefusedError, SchemaNotReadyError, KeyLockedError: no job was created.
+   * @throws DatabaseUnavailableError, DatabaseRefusedError, SchemaNotReadyError, KeyLockedError, LaneLockedError: no job was created.
    * @throws EnqueueOutcomeUnknownError when the connection was lost while committing and stays lost.
    */
   async enqueue<D extends Definition | string>(

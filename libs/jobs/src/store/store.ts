@@ -1,6 +1,7 @@
+import { LaneLockedError } from "../job/errors.js";
 import type { Database } from "../pg/database.js";
 import { ConnectionLostError, type Session } from "../pg/session.js";
-import { isMissingSchema } from "../pg/sqlstate.js";
+import { isLockTimeout, isMissingSchema } from "../pg/sqlstate.js";
 import type { Row, Runner, Statement } from "../pg/statement.js";
 import { NEEDED_VERSION, schemaVersion } from "./migrations/migrate.js";
 import { JobIds } from "./queues/ids.js";
@@ -118,7 +119,7 @@ export class Store implements Runner {
     return this.#lanes.get(laneKey(queue, kind, priority));
   }
 
-  /** The lane, made on our own connection if it is new. */
+  /** The lane, made on our own connection if it is new. @throws LaneLockedError */
   async lane(queue: string, kind: string, priority: number): Promise<LaneAddress> {
     const key = laneKey(queue, kind, priority);
     const known = this.#lanes.get(key);
@@ -126,7 +127,10 @@ export class Store implements Runner {
     const under = this.#resolving;
     let resolving = under.get(key);
     if (!resolving) {
-      resolving = this.guard(() => this.#makeLane(key, queue, kind, priority));
+      resolving = this.guard(() => this.#makeLane(key, queue, kind, priority)).catch((error) => {
+        if (!isLockTimeout(error)) throw error;
+        throw new LaneLockedError(queue, kind, priority, { cause: error });
+      });
       under.set(key, resolving);
       void resolving.catch(() => undefined).finally(() => under.delete(key));
     }
