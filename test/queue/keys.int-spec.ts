@@ -169,6 +169,31 @@ describe("a key in a stranger's open transaction", () => {
     });
   });
 
+  it("is refused as one in the caller's own transaction, too, when that does not wait longer", async () => {
+    const held = await stranger("theirs");
+    const client = await bench.client();
+    await client.query("begin; set local lock_timeout = '100ms'");
+    const refused = jobs.in(client).enqueue("work", {}, { key: "theirs" });
+    await expect(refused).rejects.toThrow(/key of this job of kind "work"/);
+    await client.query("rollback");
+    client.release();
+    await held.end();
+  });
+
+  it("and no other lock, is what is named: a table that somebody has locked holds no key", async () => {
+    await jobs.enqueue("work", {});
+    const client = await bench.client();
+    await client.query("begin");
+    await client.query(`lock table ${bench.schema}.job in access exclusive mode`);
+    for (const call of [jobs.enqueue("work", {}), jobs.get("1-1")])
+      await expect(call).rejects.toMatchObject({
+        code: "DATABASE_UNAVAILABLE",
+        message: expect.stringContaining("has locked what it needs") as string,
+      });
+    await client.query("rollback");
+    client.release();
+  });
+
   it("refuses the whole of a list, even when its first statement has passed", async () => {
     const { proxy, url } = await bench.line();
     const far = await bench.producer({ connection: { url }, notify: false });

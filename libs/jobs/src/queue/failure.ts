@@ -23,7 +23,7 @@ export function callerError(
   error: unknown,
   schema: string,
   doing: Doing,
-  jobs: readonly { queueId: number; job: { id: string; kind: string } }[] = [],
+  jobs: readonly { queueId: number; job: { id: string; kind: string; key: string | null } }[] = [],
 ): unknown {
   if (error instanceof JobsError) return error;
   if (error instanceof SchemaOutdatedError) {
@@ -57,7 +57,14 @@ export function callerError(
       cause: error,
     });
   }
-  if (isLockTimeout(error)) return new KeyLockedError(jobs[0]?.job.kind ?? "?", { cause: error });
+  if (isLockTimeout(error)) {
+    const keyed = jobs.find(({ job }) => job.key !== null);
+    if (keyed) return new KeyLockedError(keyed.job.kind, { cause: error });
+    const found = "that another open transaction, or a migration, has locked what it needs";
+    return new DatabaseUnavailableError(found, `${outcomeOf(doing, false)}Repeat the call.`, {
+      cause: error,
+    });
+  }
   return error;
 }
 

@@ -213,7 +213,7 @@ export class JobQueue {
     const { chosen, answers } = firstOfEachKey(all);
     const unsent = all.length === chosen.length ? [] : without(all, chosen);
     const found: Holder[] = Array.from({ length: chosen.length });
-    await this.#checked("enqueue", async () => {
+    const insertAllOf = async () => {
       await this.store.number(chosen.map((one) => one.job));
       // Part by part, each again by itself: what was inserted before it stays.
       for (const places of inParts(chosen)) {
@@ -228,7 +228,8 @@ export class JobQueue {
         const ofPart = await sent(this.store, addressed, insert, { within: true });
         places.forEach((place, index) => (found[place] = ofPart[index]!));
       }
-    });
+    };
+    await this.#checked("enqueue", insertAllOf, chosen);
     const holders = answers(found);
     const told = afterCommit(tx, (inDoubt) => {
       if (inDoubt && this.events.heard("enqueued"))
@@ -325,11 +326,11 @@ export class JobQueue {
     });
   }
 
-  async #checked<T>(doing: Doing, work: () => Promise<T>): Promise<T> {
+  async #checked<T>(doing: Doing, work: () => Promise<T>, jobs?: readonly Addressed[]): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      throw callerError(error, this.store.schema, doing);
+      throw callerError(error, this.store.schema, doing, jobs);
     }
   }
 }
