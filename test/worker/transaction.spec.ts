@@ -14,7 +14,7 @@ import {
   snooze,
 } from "nestjs-pg-jobs";
 import pg from "pg";
-import { DataSource } from "typeorm";
+import { DataSource, type EntityManager } from "typeorm";
 import { Database } from "../../libs/jobs/src/pg/database.js";
 import { Gate, handler, reached, row } from "../support/handlers.js";
 import { Bench, databaseUrl } from "../support/harness.js";
@@ -616,6 +616,9 @@ describe("job.transaction(source, fn), the source", () => {
         await other.query(
           `create table ${bench.schema}.worker (id integer, host text, pid integer)`,
         );
+        await other.query(
+          `create table ${bench.schema}.job (queue_id integer, id bigint, attempt integer, worker integer)`,
+        );
         await other.query(`insert into ${bench.schema}.worker values (1, 'there', 1)`);
       }
       let ran = false;
@@ -660,6 +663,76 @@ describe("job.transaction(source, fn), the source", () => {
       await holder.release();
       await narrow.destroy();
     }
+  });
+
+  describe.each(["REPEATABLE READ", "SERIALIZABLE"] as const)("in %s", (level) => {
+    const theirs = {
+      transaction: async <T>(run: (tx: EntityManager) => Promise<T>) =>
+        await dataSource.transaction(level, run),
+    };
+    const leaseEnds = async (id: string) => {
+      const [found] = await bench.sql<{ at: number }>(
+        "select extract(epoch from lease_until)::float8 as at from jobs.job where queue_id || '-' || id = $1",
+        [id],
+      );
+      return found!.at;
+    };
+
+    it("commits though it lasts longer than the lease, and nobody takes the job over meanwhile", async () => {
+      let others = 0;
+      const { id, app, names } = await start(
+        async (job) => {
+          const first = await leaseEnds(job.id);
+          // One renewal, so that leases are being renewed.
+          await until(async () => (await leaseEnds(job.id)) > first, { what: "it is renewed" });
+          await job.transaction(theirs, async (tx) => {
+            await payFor(job)(tx);
+            const same = defineJob(job.kind, { attempts: 1, timeout: "1m", backoff: fixed });
+            await bench.worker([handler(same, () => void others++)], { lease: "3s" });
+            await until(async () => (await leaseEnds(job.id)) < Date.now() / 1_000 - 1, {
+              what: "the lease is over",
+            });
+            job.progress(90);
+          });
+        },
+        { worker: { lease: "3s" } },
+      );
+      expect(await reached(bench, id, "succeeded")).toMatchObject({ attempt: 1, failures: 0 });
+      expect(await payments()).toEqual([id]);
+      expect(others).toBe(0);
+      expect(await app.get(JobInspector).progress(id)).toMatchObject({ percent: 90 });
+      await until(() => names().length > 0, { what: "it is told" });
+      expect(names()).toEqual(["succeeded"]);
+    });
+
+    it("that fails: the job is retried", async () => {
+      const { id } = await start(
+        async (job) =>
+          await job.transaction(theirs, async (tx) => {
+            await payFor(job)(tx);
+            if (job.failures === 0) throw new Error("no");
+          }),
+        { attempts: 2 },
+      );
+      expect(await reached(bench, id, "succeeded")).toMatchObject({ attempt: 2, failures: 1 });
+      expect(await payments()).toEqual([id]);
+    });
+
+    it("does not begin its work when the job is in other hands", async () => {
+      let ran = false;
+      const { id, names } = await start(async (job) => {
+        const [queue, number] = job.id.split("-");
+        await bench.sql(
+          "update jobs.job set attempt = attempt + 1, lease_until = now() + interval '1 minute' where queue_id = $1 and id = $2",
+          [queue, number],
+        );
+        await job.transaction(theirs, async () => void (ran = true));
+      });
+      await until(() => names().length > 0, { what: "it is told" });
+      expect(names()).toEqual(["lost"]);
+      expect(ran).toBe(false);
+      expect(await bench.state(id)).toBe("running");
+    });
   });
 
   it("has committed, whatever a subscriber throws afterwards", async () => {

@@ -26,7 +26,7 @@ import { type Lent, lend, transactionStatus } from "./lent.js";
 import type { Reports } from "./reports.js";
 
 // job.transaction(): the user's writes and the success of the attempt in one transaction. The success is its last
-// statement; nothing of the job is locked before. Once that has been sent, only the database knows what became of
+// statement; nothing of the job is locked before, unless their transaction has a snapshot of its own. Once that has been sent, only the database knows what became of
 // it: whatever goes wrong from then on is looked up, never guessed.
 
 /** The attempts, as far as a transaction settles them. */
@@ -145,8 +145,15 @@ export class Transactions {
     const expected = "a source for the database that has the jobs";
     try {
       const runner = this.ports.on(tx);
-      const { ours, database } = await enter(runner, this.ports.claimant(claim.worker), bounds);
+      const { ours, database, lost } = await enter(
+        runner,
+        this.ports.claimant(claim.worker),
+        claim.queueId,
+        claim,
+        bounds,
+      );
       if (!ours) throw refused("source", expected, `another one, "${database}"`);
+      if (lost) throw new LeaseLostError(attempt.id, claim.attempt);
     } catch (error) {
       if (!isMissingSchema(error)) throw error;
       throw refused("source", expected, "one without their tables");

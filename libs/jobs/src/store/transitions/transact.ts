@@ -14,28 +14,50 @@ export interface Claimant {
 }
 
 // Nobody else is this process under this id: a database that does not know it is another one. The time-outs are
-// set only where there are none.
+// set only where there are none. A renewal would change the row under a snapshot that is older, which could not settle
+// it any more: in such a transaction the row is locked from the beginning, which keeps renewals and take-overs away.
 const enterTransaction = new Statement(null, (jobs) => {
   const bounded = (name: string, ms: string) =>
     `case when current_setting('${name}') = '0' then set_config('${name}', ${ms}::text, true) end`;
   return `
-select count(w.id), current_database(), ${bounded("statement_timeout", "$4")},
+with me as materialized (
+  select 1 from ${jobs}.job j
+  where j.queue_id = $6::integer and j.id = $7::bigint and j.attempt = $8::integer and j.worker = $1::integer
+    and current_setting('transaction_isolation') in ('repeatable read', 'serializable')
+  for share
+)
+select count(w.id), current_database(),
+  current_setting('transaction_isolation') in ('repeatable read', 'serializable') and not exists (select from me),
+  ${bounded("statement_timeout", "$4")},
   ${bounded("idle_in_transaction_session_timeout", "$4")}, ${bounded("lock_timeout", "$5")}
 from (select 1) one left join ${jobs}.worker w on w.id = $1::integer and w.host = $2::text and w.pid = $3::integer`;
 });
 
 const MAX_MS = 2_147_483_647;
 
-/** Bounds a transaction that is not ours, and says whether it is in our database; answers the name of another one. */
+/**
+ * Bounds a transaction that is not ours, and says whether it is in our database, by its name if not; `lost`: its
+ * snapshot has found that this attempt is not the current one.
+ */
 export async function enter(
   runner: Runner,
-  claimant: Claimant,
+  { id, host, pid }: Claimant,
+  queueId: number,
+  fence: Fence,
   { statementMs, lockMs }: { statementMs: number; lockMs: number },
-): Promise<{ ours: boolean; database: string }> {
-  const { id, host, pid } = claimant;
-  const values = [id, host, pid, Math.min(MAX_MS, statementMs), Math.min(MAX_MS, lockMs)];
-  const [row] = await runner.run(enterTransaction, values);
-  return { ours: row![0] === "1", database: String(row![1]) };
+): Promise<{ ours: boolean; database: string; lost: boolean }> {
+  const [row] = await runner.run(enterTransaction, [
+    id,
+    host,
+    pid,
+    Math.min(MAX_MS, statementMs),
+    Math.min(MAX_MS, lockMs),
+    queueId,
+    fence.id,
+    fence.attempt,
+  ]);
+  const [known, database, lost] = row!;
+  return { ours: known === "1", database: String(database), lost: lost!.startsWith("t") };
 }
 
 const lockJob = new Statement(
