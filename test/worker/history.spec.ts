@@ -152,6 +152,29 @@ describe("the history of a queue", () => {
     expect(await mode()).toBe("exceptions");
   });
 
+  it.each([
+    ["as it stands there", undefined],
+    ["another one, which is written later", "full"],
+  ] as const)(
+    "keeps no worker from its work while somebody's transaction adds a lane: %s",
+    async (_, history) => {
+      bench = await Bench.open();
+      const before = await bench.worker([moody()], {}, options);
+      await live(before.get(JobQueue));
+      await bench.closeApps();
+      const client = await bench.client();
+      await client.query("begin");
+      await client.query(`select ${bench.schema}.declare('default', 'another')`);
+      const said = history ? { queues: { default: { history } } } : {};
+      const app = await bench.worker([moody()], said, options);
+      await live(app.get(JobQueue));
+      expect(await mode()).toBe("exceptions");
+      await client.query("commit");
+      client.release();
+      await told(history ?? "exceptions");
+    },
+  );
+
   it("is not the only setting that the log tells of when it changes; ages that get shorter are warned of", async () => {
     bench = await Bench.open();
     const DAY_MS = 86_400_000;

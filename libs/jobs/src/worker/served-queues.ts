@@ -1,3 +1,4 @@
+import { isLockTimeout } from "../pg/sqlstate.js";
 import { ensureQueue } from "../store/queues/lanes.js";
 import { type QueueSettings, applyQueueSettings } from "../store/queues/settings.js";
 import type { Store } from "../store/store.js";
@@ -52,7 +53,14 @@ export class ServedQueues {
       this.#said.set(id, said);
     }
     this.#applied = false;
-    if (store.has(2)) await this.#applySettings();
+    if (!store.has(2)) return;
+    await this.#applySettings().catch((error: unknown) => {
+      if (!isLockTimeout(error)) throw error;
+      // Somebody's transaction has made a lane and goes on: with the next beat.
+      this.ports.log("warn", "What queues were told cannot be written yet: one of them is locked", {
+        queues: this.told.map(({ name }) => name),
+      });
+    });
   }
 
   /** The schema may have been migrated while we work on it: from now on its additions are used. */

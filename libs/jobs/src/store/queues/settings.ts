@@ -8,20 +8,23 @@ export interface QueueSettings {
   pruneDeadMs: number | null;
 }
 
-// Written only when it differs: a row version less, and "who started last" is told only of a change.
+// Written, and locked, only when it differs: a transaction that has made a lane holds the row until it ends, and who
+// starts with what stands there already waits for nobody. "Who started last" is told only of a change.
 const applySettings = new Statement(
   "apply_queue_settings",
   (jobs) => `
 with said as (
   select $2::text as history, $3::float8 * interval '1 ms' as archive_dead, $4::float8 * interval '1 ms' as prune_dead
 ), before as materialized (
-  select q.id, q.history, q.archive_dead, q.prune_dead from ${jobs}.queue q where q.id = $1::integer for update
+  select q.id, q.history, q.archive_dead, q.prune_dead from ${jobs}.queue q, said
+  where q.id = $1::integer
+    and (q.history, q.archive_dead, q.prune_dead) is distinct from (said.history, said.archive_dead, said.prune_dead)
+  for update of q
 )
 update ${jobs}.queue q
 set history = said.history, archive_dead = said.archive_dead, prune_dead = said.prune_dead
 from said, before
 where q.id = before.id
-  and (before.history, before.archive_dead, before.prune_dead) is distinct from (said.history, said.archive_dead, said.prune_dead)
 returning before.history, extract(epoch from before.archive_dead) * 1000, extract(epoch from before.prune_dead) * 1000`,
 );
 
