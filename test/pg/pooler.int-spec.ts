@@ -205,3 +205,45 @@ describe("straight to the server", () => {
     await Promise.all([listener.close(), chosen.close()]);
   });
 });
+
+(pgbouncer ? describe : describe.skip)(
+  "PgBouncer before a database with another isolation level",
+  () => {
+    it("each statement and each transaction is in read committed, and nobody else's", async () => {
+      const bench = await Bench.open();
+      const change = async (how: string) =>
+        await bench.sql(
+          `do $$ begin execute format('alter database %I ${how}', current_database()); end $$`,
+        );
+      await change("set default_transaction_isolation = ''serializable''");
+      const pooler = await startPgbouncer({ url: bench.direct, settings: {} });
+      const url = pooler.url(new URL(databaseUrl()).pathname.slice(1));
+      const database = new Database({ connectionString: url }, bench.schema, 3);
+      const stranger = new pg.Client(url);
+      try {
+        const session = database.open("claim");
+        const level = new Statement(null, () => "select current_setting('transaction_isolation')");
+        expect(await session.run(level)).toEqual([["read committed"]]);
+        expect(session.pooled).toBe(true);
+        const inside = await session.transaction(async (run) => [
+          await run(level),
+          await run(level),
+        ]);
+        expect(inside).toEqual([[["read committed"]], [["read committed"]]]);
+        await expect(session.run(divide, [0])).rejects.toMatchObject({ code: "22012" });
+        await expect(session.run(sleep, [5])).rejects.toMatchObject({ code: "57014" });
+        expect(await session.run(settings, ["x"])).toEqual([[...OF_CLAIMS, "x"]]);
+        await stranger.connect();
+        expect((await stranger.query(level.text(""))).rows).toEqual([
+          { current_setting: "serializable" },
+        ]);
+      } finally {
+        await stranger.end();
+        await database.close();
+        await change("reset default_transaction_isolation");
+        await pooler.stop();
+        await bench.close();
+      }
+    });
+  },
+);

@@ -12,8 +12,14 @@ import type { Row } from "./statement.js";
 /** A statement that waits for a process, or in a dead network, longer than this is not executed. */
 export const VALID_MS = 5_000;
 
+/**
+ * For where the database has another default. With a snapshot the level is fixed, so it comes before our settings; it
+ * is that of this transaction, though SET LOCAL would warn of there being none.
+ */
+const LEVEL = "set transaction_isolation = 'read committed'";
+
 export class Borrowed {
-  readonly #settings: string;
+  readonly #settings: readonly string[];
   /** The database's clock minus ours. */
   #ahead: number;
   #until = "-infinity";
@@ -22,8 +28,10 @@ export class Borrowed {
     readonly name: string,
     settings: Readonly<Record<string, string | number>>,
     clock: number,
+    /** What the database has for its default. */
+    level = "read committed",
   ) {
-    this.#settings = prefix(name, settings);
+    this.#settings = [...(level === "read committed" ? [] : [LEVEL]), prefix(name, settings)];
     this.#ahead = clock - performance.now();
   }
 
@@ -89,7 +97,7 @@ function send(
   client: pg.Client,
   config: pg.QueryArrayConfig,
   values: readonly unknown[],
-  settings: string,
+  settings: readonly string[],
   until: string,
 ): Promise<{ clock: number; rows: Row[] }> {
   return new Promise((resolve, reject) => {
@@ -126,27 +134,34 @@ const Query = pg.Query as unknown as new (
   answered: Answered,
 ) => PgQuery;
 
-/** A statement with another one before it, in one go. */
+/** A statement with others before it, in one go. */
 class PrefixedQuery extends Query {
-  /** Whether the one before has been executed. */
-  begun = false;
+  #executed = 0;
   /** The database's, in ms. */
   clock = 0;
 
   constructor(
     config: pg.QueryArrayConfig,
     values: readonly unknown[],
-    readonly settings: string,
+    /** The last of them says until when the statement may begin. */
+    readonly settings: readonly string[],
     readonly until: string,
     answered: Answered,
   ) {
     super({ ...config, queryMode: "extended" }, values, answered);
   }
 
+  /** Whether those before have been executed. */
+  get begun(): boolean {
+    return this.#executed >= this.settings.length;
+  }
+
   override prepare(connection: Wire): void {
-    connection.parse({ text: this.settings });
-    connection.bind({ values: [this.until] });
-    connection.execute({});
+    for (const text of this.settings) {
+      connection.parse({ text });
+      connection.bind({ values: text === this.settings.at(-1) ? [this.until] : [] });
+      connection.execute({});
+    }
     super.prepare(connection);
   }
 
@@ -157,6 +172,6 @@ class PrefixedQuery extends Query {
 
   override handleCommandComplete(message: object, connection: Wire): void {
     if (this.begun) super.handleCommandComplete(message, connection);
-    this.begun = true;
+    this.#executed++;
   }
 }

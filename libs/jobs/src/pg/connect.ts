@@ -59,12 +59,12 @@ export async function connect(
     return dial(config, watch);
   });
   try {
-    const { pid, marked, clock } = await introduce(client);
+    const { pid, marked, clock, level } = await introduce(client);
     const direct = !neverDirect && marked === mark && Number(pid) === processOf(client);
     const name = config.application_name ?? "pg-jobs";
     return {
       client,
-      borrowed: direct ? undefined : new Borrowed(`${name} ${mark}`, settings, clock),
+      borrowed: direct ? undefined : new Borrowed(`${name} ${mark}`, settings, clock, level),
     };
   } catch (error) {
     destroy(client);
@@ -110,13 +110,14 @@ const refusesOptions = (error: unknown): boolean =>
 /** Who answers. A pooler that has lost its database takes connections too, and answers nothing. */
 async function introduce(client: pg.Client) {
   const question = {
-    text: `select pg_backend_pid(), current_setting('${MARK}', true), extract(epoch from clock_timestamp())`,
+    text: `select pg_backend_pid(), current_setting('${MARK}', true), extract(epoch from clock_timestamp()),
+      current_setting('default_transaction_isolation')`,
     rowMode: "array" as const,
     query_timeout: INTRODUCTION_MS,
   };
-  const { rows } = await client.query<[number, string | null, string]>(question);
-  const [pid, marked, seconds] = rows[0]!;
-  return { pid, marked, clock: Number(seconds) * 1_000 };
+  const { rows } = await client.query<[number, string | null, string, string]>(question);
+  const [pid, marked, seconds, level] = rows[0]!;
+  return { pid, marked, clock: Number(seconds) * 1_000, level };
 }
 
 /** The server process that greeted us; a pooler makes a number up, or sends none. */
