@@ -1,3 +1,4 @@
+import { jest } from "@jest/globals";
 import { Logger } from "@nestjs/common";
 import { type JobContext, JobInspector, JobQueue } from "nestjs-pg-jobs";
 import { Attempt } from "../../libs/jobs/src/worker/attempt.js";
@@ -307,6 +308,32 @@ describe("while the database is away", () => {
     const { id } = await app.get(JobQueue).enqueue("work", {});
     expect(await reached(bench, id, "succeeded")).toMatchObject({ attempt: 1, failures: 0 });
   });
+});
+
+it("a logger that throws when it is told of it keeps no job from ending either", async () => {
+  const gate = new Gate();
+  const said: string[] = [];
+  const app = await bench.worker([
+    handler("work", async (_, job) => {
+      job.progress(1);
+      await gate.opened;
+      job.progress(2);
+    }),
+  ]);
+  const warn = jest.spyOn(Logger.prototype, "warn").mockImplementation((message: string) => {
+    said.push(message);
+    throw new Error("no room on the disk");
+  });
+  try {
+    await bench.sql("alter table jobs.progress rename to elsewhere");
+    const { id } = await app.get(JobQueue).enqueue("work", {});
+    await until(() => said.some((one) => one.includes("schema is gone")), { what: "it is told" });
+    gate.open();
+    await reached(bench, id, "succeeded");
+  } finally {
+    warn.mockRestore();
+    await bench.sql("alter table jobs.elsewhere rename to progress");
+  }
 });
 
 it("on a schema of the release before, jobs run, and are heard from once it is brought up to date", async () => {

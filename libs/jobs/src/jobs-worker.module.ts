@@ -159,7 +159,13 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
             keepFinishedMs,
             warn: (message, params) => this.#logger.warn(message, params),
           }),
-        log: (level, message, params) => this.#logger[level](message, params ?? {}),
+        log: (level, message, params) => {
+          try {
+            this.#logger[level](message, params ?? {});
+          } catch {
+            // A logger of the app's that throws: whoever complains of a fault goes on to mend it.
+          }
+        },
         logger: (attempt) => new JobLog(attempt),
         on: (tx) => onTransaction(tx, store.schema),
         enqueue: async (attempt, definition, payload, options) => {
