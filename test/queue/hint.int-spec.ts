@@ -1,7 +1,7 @@
 import type { JobQueue } from "nestjs-pg-jobs";
 import type pg from "pg";
 import { DataSource } from "typeorm";
-import { Bench } from "../support/harness.js";
+import { Bench, behindPooler } from "../support/harness.js";
 import { until } from "../support/until.js";
 
 // Workers of other processes hear of a job by NOTIFY: after the commit, never inside the caller's transaction.
@@ -50,6 +50,8 @@ describe("a hint", () => {
   it("comes once for many calls in a row, and once more after the last", async () => {
     const calls = Array.from({ length: 300 }, async () => jobs.enqueue("work", {}, { queue }));
     await Promise.all(calls);
+    // Whether these were one statement or several: this one comes later.
+    await jobs.enqueue("work", {}, { queue });
     await until(() => heard().length >= 2, { what: "the trailing hint" });
     expect(heard().length).toBeLessThan(8);
   });
@@ -145,5 +147,40 @@ describe("a hint", () => {
     await jobs.enqueue("work", {}, { queue, delay: 200 });
     await word(due);
     expect(heard()).toHaveLength(1);
+  });
+
+  it("behind an insert that failed does no harm, and the next call has one of its own", async () => {
+    await bench.sql("alter table jobs.job add constraint no_nine check (payload <> '9')");
+    try {
+      await expect(jobs.enqueue("work", 9, { queue })).rejects.toThrow();
+    } finally {
+      await bench.sql("alter table jobs.job drop constraint no_nine");
+    }
+    await word();
+    const called = performance.now();
+    await jobs.enqueue("work", {}, { queue });
+    await word(called);
+  });
+});
+
+// Behind a pooler it goes by itself, after the answer.
+(behindPooler ? describe.skip : describe)("a hint of a quiet queue", () => {
+  it("goes right behind the insert, before its answer has come", async () => {
+    const { proxy, url } = await bench.line();
+    const producer = await bench.producer({ connection: { url } });
+    // Connected, and its lane known.
+    await producer.enqueue("work", {}, { queue, delay: "1h" });
+    proxy.muteFrom("enqueue");
+    const call = producer.enqueue("work", {}, { queue });
+    await word();
+    const heldUp = proxy.held > 0;
+    proxy.setMode("pass");
+    await call;
+    expect(heldUp).toBe(true);
+    // It was the hint of this call: another one would come 10 ms later.
+    const due = performance.now() + 200;
+    await jobs.enqueue("work", {}, { queue, delay: 200 });
+    await word(due);
+    expect(heard()).toHaveLength(2);
   });
 });

@@ -59,6 +59,16 @@ export interface SessionOptions {
   onLost?: (error: unknown) => void;
 }
 
+/** A statement that is sent right behind another one, as a commit of its own, whatever becomes of either. */
+export class Word {
+  /** It is on its way: the server comes to it as soon as the other is over. */
+  sent = false;
+  constructor(
+    readonly statement: Statement,
+    readonly values: readonly unknown[],
+  ) {}
+}
+
 const rawText = {
   getTypeParser: () => (value: string) => value,
 } as unknown as pg.CustomTypesConfig;
@@ -124,6 +134,27 @@ export class Session implements Runner {
   /** Rows as raw text. Rejects with PostgreSQL's error, or with {@link ConnectionLostError}. */
   run(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
     return this.exclusive((run) => run(statement, values));
+  }
+
+  /** Runs statements, the first of them with a word behind it; behind a pooler that stays unsent. */
+  with(word: Word): Runner {
+    let next: Word | undefined = word;
+    return {
+      run: (statement, values = []) =>
+        this.#inTurn((client) => {
+          const sending = this.#send(client, statement, values);
+          if (next) this.#follow(client, next);
+          next = undefined;
+          return sending;
+        }),
+    };
+  }
+
+  #follow(client: pg.Client, word: Word): void {
+    if (this.#client !== client || this.#borrowed) return;
+    word.sent = true;
+    // pg sends it at once: the server need not wait for us to hear that the other one has been committed.
+    client.query(this.#configOf(word.statement, word.values)).catch(() => undefined);
   }
 
   /** Several statements with nothing in between; `fn` must not use the session itself. */
@@ -197,11 +228,14 @@ export class Session implements Runner {
       client.on("end", () => this.#lost(client, new Error("the server closed the connection")));
     };
     const from = performance.now();
-    const { client, borrowed } = await connect(named(config, name), {
-      settings,
-      watch,
-      neverDirect: this.#neverDirect,
-    })
+    const { client, borrowed } = await connect(
+      { ...named(config, name), pipeline: true },
+      {
+        settings,
+        watch,
+        neverDirect: this.#neverDirect,
+      },
+    )
       .catch((error: unknown) => {
         if (error instanceof ConnectionRefusedError) throw error;
         const at = performance.now();
@@ -242,17 +276,9 @@ export class Session implements Runner {
       this.#lost(client, overdue);
     }, replyTimeout);
     try {
-      const config = {
-        text: statement.text(this.schema),
-        rowMode: "array" as const,
-        types: rawText,
-      };
+      const config = this.#configOf(statement, values);
       if (borrowed && !where) return await borrowed.run(client, config, values);
-      const result = await client.query<(string | null)[]>({
-        ...config,
-        ...(statement.name === null || borrowed ? {} : { name: statement.name }),
-        values: values as unknown[],
-      });
+      const result = await client.query<(string | null)[]>(config);
       // Several statements in one text, as migrations are, answer with an array of results.
       return result.rows ?? [];
     } catch (error) {
@@ -282,6 +308,16 @@ export class Session implements Runner {
         if (now - sentAt > slowAfter) this.#worksSince = now;
       }
     }
+  }
+
+  #configOf(statement: Statement, values: readonly unknown[]): pg.QueryArrayConfig<unknown[]> {
+    return {
+      text: statement.text(this.schema),
+      values: values as unknown[],
+      rowMode: "array",
+      types: rawText,
+      ...(statement.name === null || this.#borrowed ? {} : { name: statement.name }),
+    };
   }
 
   #lost(client: pg.Client, error: unknown): void {

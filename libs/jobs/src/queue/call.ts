@@ -208,3 +208,7 @@ export function answerFor({ queueId, job }: Addressed, { id, replaced }: Holder)
   const answer = { id: formatJobId(queueId, id), deduplicated: id !== job.id };
   return replaced === undefined || !answer.deduplicated ? answer : { ...answer, replaced };
 }
+
+/** Ms until a job is due, as far as this process's clock can tell. */
+export const dueIn = ({ at, delayMs }: NewJob): number =>
+  at === null ? delayMs : at.getTime() - Date.now();

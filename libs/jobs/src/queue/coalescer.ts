@@ -1,15 +1,17 @@
 import { isDataError, isLockTimeout, isTransient } from "../pg/sqlstate.js";
 import type { Store } from "../store/store.js";
 import type { Holder, NewJob } from "../store/transitions/enqueue.js";
+import { dueIn } from "./call.js";
 import { callerError } from "./failure.js";
-import { insertAll } from "./insert.js";
+import type { Hints } from "./hints.js";
+import { type Inserted, insertAll } from "./insert.js";
 
 // Calls that come while a statement is under way go together into the next one. Nobody waits for company:
 // an idle connection is used at once. Every call is told after its commit, and is all or nothing.
 
 interface Waiting {
   jobs: readonly NewJob[];
-  resolve: (holders: readonly Holder[]) => void;
+  resolve: (inserted: Inserted) => void;
   reject: (error: unknown) => void;
 }
 
@@ -24,10 +26,11 @@ export class Coalescer {
   constructor(
     private readonly store: Store,
     private readonly queueId: number,
+    private readonly hints: Hints,
   ) {}
 
-  /** Inserts the jobs of one call; resolves after the commit with the holders of their keys, in order. */
-  add(jobs: readonly NewJob[]): Promise<readonly Holder[]> {
+  /** Inserts the jobs of one call; resolves after the commit. */
+  add(jobs: readonly NewJob[]): Promise<Inserted> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ jobs, resolve, reject });
       // The next turn of the loop: callers that were just answered ask again before it.
@@ -60,8 +63,11 @@ export class Coalescer {
     const jobs = batch.length === 1 ? batch[0]!.jobs : batch.flatMap((call) => call.jobs);
     try {
       await this.store.number(jobs);
-      const [holders] = await insertAll(this.store, [{ queueId: this.queueId, jobs }]);
-      answer(batch, holders!);
+      // With a key it may create nothing.
+      const adds = jobs.some((job) => job.key === null && dueIn(job) <= 0);
+      const word = adds ? this.hints.ahead(this.queueId) : undefined;
+      const [holders] = await insertAll(this.store, [{ queueId: this.queueId, jobs }], word);
+      answer(batch, holders!, word?.sent === true);
     } catch (error) {
       if (isTransient(error) && retries > 0) await this.#send(batch, retries - 1);
       else if (batch.length > 1 && (isDataError(error) || isLockTimeout(error))) {
@@ -85,8 +91,9 @@ export class Coalescer {
   }
 }
 
-function answer(batch: readonly Waiting[], holders: readonly Holder[]): void {
-  if (batch.length === 1) return batch[0]!.resolve(holders);
+function answer(batch: readonly Waiting[], holders: readonly Holder[], told: boolean): void {
+  if (batch.length === 1) return batch[0]!.resolve({ holders, told });
   let from = 0;
-  for (const { jobs, resolve } of batch) resolve(holders.slice(from, (from += jobs.length)));
+  for (const { jobs, resolve } of batch)
+    resolve({ holders: holders.slice(from, (from += jobs.length)), told });
 }

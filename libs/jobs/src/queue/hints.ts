@@ -1,8 +1,11 @@
 import type { Runner } from "../pg/statement.js";
-import { wake } from "../store/queues/wake.js";
+import type { Word } from "../pg/session.js";
+import { wake, wakeWord } from "../store/queues/wake.js";
 
 /** The workers of this process, as the way in sees them. */
 export interface Wake {
+  /** Whether this process has workers at all. */
+  readonly any?: boolean;
   /** Whether a worker of this process has a free slot for this kind: then no other needs the hint. */
   wake(queueId: number, kind: string): boolean;
   /** A lane was made: workers read their lanes anew. */
@@ -34,13 +37,27 @@ export class Hints {
     this.#tellOthers(queueId);
   }
 
+  /**
+   * The hint that is due when the next statement has put jobs into this queue, to be sent right behind it. None while
+   * the queue is not quiet, nor where a worker of this process may take them: {@link hint} is for those.
+   */
+  ahead(queueId: number): Word | undefined {
+    if (!this.enabled || this.local.any === true || this.#trailing.has(queueId)) return undefined;
+    this.#trail(queueId);
+    return wakeWord(this.schema, String(queueId));
+  }
+
   #tellOthers(queueId: number): void {
-    const quiet = this.#trailing.get(queueId);
-    if (quiet) {
-      quiet.again = true;
+    const trailing = this.#trailing.get(queueId);
+    if (trailing) {
+      trailing.again = true;
       return;
     }
     this.#send(String(queueId));
+    this.#trail(queueId);
+  }
+
+  #trail(queueId: number): void {
     const entry = {
       again: false,
       timer: setTimeout(() => {

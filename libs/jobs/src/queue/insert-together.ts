@@ -3,18 +3,18 @@ import type { Store } from "../store/store.js";
 import type { Holder } from "../store/transitions/enqueue.js";
 import type { Addressed } from "./call.js";
 import { callerError } from "./failure.js";
-import { insertAll } from "./insert.js";
+import { type Inserted, insertAll } from "./insert.js";
 import { inParts } from "./parts.js";
 
 /** So often a deadlock with somebody's transaction, which undid all, is answered by sending all again. */
 const RETRIES = 3;
 
-/** Many jobs, or jobs of several queues, all or none; answers in order who holds their keys. */
+/** Many jobs, or jobs of several queues, all or none. */
 export async function insertTogether(
   store: Store,
   all: readonly Addressed[],
   retries = RETRIES,
-): Promise<Holder[]> {
+): Promise<Inserted> {
   const places = inParts(all);
   const parts = places.map((part) => ({
     queueId: all[part[0]!]!.queueId,
@@ -27,7 +27,7 @@ export async function insertTogether(
     places.forEach((part, p) =>
       part.forEach((place, index) => (found[place] = holders[p]![index]!)),
     );
-    return found;
+    return { holders: found, told: false };
   } catch (error) {
     if (isTransient(error) && retries > 0) return await insertTogether(store, all, retries - 1);
     throw callerError(error, store.schema, "enqueue", all);

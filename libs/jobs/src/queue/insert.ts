@@ -1,5 +1,5 @@
 import { type Backend, endBackend } from "../pg/backend.js";
-import { ConnectionLostError } from "../pg/session.js";
+import { ConnectionLostError, type Word } from "../pg/session.js";
 import { isTransient } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
 import { StaleLanesError } from "../store/queues/standing.js";
@@ -22,6 +22,14 @@ export interface Part {
 
 /** The commit may or may not have happened, and the database stays away. */
 export class StaysUnknownError extends Error {}
+
+/** What has become of the jobs of one call. */
+export interface Inserted {
+  /** Who holds their keys, in order. */
+  holders: readonly Holder[];
+  /** Other processes have been told that the queue has something to do. */
+  told: boolean;
+}
 
 /** For how long an unknown outcome is looked up before the caller is told. */
 const PATIENCE_MS = 10_000;
@@ -53,18 +61,22 @@ export async function insertJobs(
 /**
  * Inserts all parts or none, once, whatever happens to the connection. The ids are chosen before: after a lost
  * commit the same jobs are sent again, and those that are there already stay as they are.
+ * @param word is sent right behind, when one statement does it.
  * @throws StaleLanesError when nothing was inserted, and lanes are to be looked up anew.
  * @throws StaysUnknownError when the commit was lost and the database stays away.
  */
 export async function insertAll(
   store: Store,
   parts: readonly Part[],
+  word?: Word,
 ): Promise<(readonly Holder[])[]> {
   try {
     const [only] = parts;
     // Mostly one statement does it. With plain keys several may be needed: a call is all or nothing.
     if (parts.length === 1 && (only!.jobs.length === 1 || wayOf(only!.jobs) !== "keyed"))
-      return [await store.guard(() => insertJobs(store.session, only!))];
+      return [
+        await store.guard(() => insertJobs(word ? store.session.with(word) : store.session, only!)),
+      ];
     return await store.transaction((run) => inTurn(parts, (part) => insertJobs({ run }, part)));
   } catch (error) {
     if (!isOutcomeUnknown(error)) throw error;

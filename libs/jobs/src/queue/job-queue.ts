@@ -20,6 +20,7 @@ import {
   addressMany,
   answerFor,
   byQueue,
+  dueIn,
   payloadText,
 } from "./call.js";
 import { Coalescer } from "./coalescer.js";
@@ -67,10 +68,10 @@ export class JobQueue {
       address(this.store, this.payloadLimit, definition, payload, options),
     );
     const { job } = addressed;
-    const [holder] = await sent(this.store, [addressed], () =>
+    const { holders, told } = await sent(this.store, [addressed], () =>
       this.#coalescer(addressed.queueId, [job]).add([job]),
     );
-    return this.#tell([addressed], [holder!])[0]!;
+    return this.#tell([addressed], holders, told)[0]!;
   }
 
   /** Enqueues jobs of one kind, all or none; answers in input order. `error.index` names a bad item. */
@@ -89,7 +90,8 @@ export class JobQueue {
         ? this.#coalescer(queueId, jobs).add(jobs)
         : insertTogether(this.store, chosen);
     });
-    return this.#tell(all, answers(await inserting.catch(inInputOrder(answers))));
+    const { holders, told } = await inserting.catch(inInputOrder(answers));
+    return this.#tell(all, answers(holders), told);
   }
 
   /**
@@ -201,7 +203,8 @@ export class JobQueue {
   #coalescer(queueId: number, jobs: readonly NewJob[]): Coalescer {
     const name = `${queueId} ${wayOf(jobs)}`;
     let coalescer = this.#coalescers.get(name);
-    if (!coalescer) this.#coalescers.set(name, (coalescer = new Coalescer(this.store, queueId)));
+    if (!coalescer)
+      this.#coalescers.set(name, (coalescer = new Coalescer(this.store, queueId, this.hints)));
     return coalescer;
   }
 
@@ -254,7 +257,7 @@ export class JobQueue {
   }
 
   /** They are committed: tells workers and observers, and answers the caller. */
-  #tell(all: readonly Addressed[], holders: readonly Holder[]): Enqueued[] {
+  #tell(all: readonly Addressed[], holders: readonly Holder[], told = false): Enqueued[] {
     const heard = this.events.heard("enqueued");
     const soonest = new Map<Addressed["queueId"], { kind: string; ms: number }>();
     const answers = all.map((one, index) => {
@@ -262,7 +265,9 @@ export class JobQueue {
       if (answer.deduplicated && !answer.replaced) return answer;
       const { queueId, job } = one;
       const ms = dueIn(job);
-      if (ms < (soonest.get(queueId)?.ms ?? Number.POSITIVE_INFINITY))
+      // What has a time of its own may have become due after others were told.
+      const isTold = told && ms <= 0 && job.at === null;
+      if (!isTold && ms < (soonest.get(queueId)?.ms ?? Number.POSITIVE_INFINITY))
         soonest.set(queueId, { kind: job.kind, ms });
       if (heard && !answer.deduplicated)
         this.events.emit({
@@ -349,7 +354,3 @@ function without<T>(all: readonly T[], some: readonly T[]): T[] {
 
 /** What a timer of Node can wait for. */
 const MAX_PATIENCE_MS = 2_147_483_647;
-
-/** Ms until a job is due, as far as this process's clock can tell. */
-const dueIn = ({ at, delayMs }: Addressed["job"]): number =>
-  at === null ? delayMs : at.getTime() - Date.now();

@@ -4,6 +4,7 @@ import type { Claim, LaneRequest } from "../store/transitions/claim.js";
 import type { Attempt } from "./attempt.js";
 import { Cursor } from "./cursor.js";
 import { HandlerSlots, ServedLane, byPriority } from "./served-lane.js";
+import { Trickle } from "./trickle.js";
 
 // One queue in one process: how many jobs it may hold, which wait for a slot, which lanes to ask next.
 // It asks the worker for claims and starts; it never talks to the database itself.
@@ -24,6 +25,7 @@ export interface ClaimAsk {
 
 export class QueueWorker {
   readonly cursor = new Cursor();
+  readonly trickle = new Trickle();
   /** The queue's version that the lanes were read for. */
   version = 0;
   claiming = false;
@@ -76,6 +78,11 @@ export class QueueWorker {
   /** Whether a claim could bring something that there is room for. */
   get hungry(): boolean {
     return this.#lanes.some(({ more, slots }) => more && slots.open) && this.room > 0;
+  }
+
+  /** Nothing is known of that could be claimed. */
+  get empty(): boolean {
+    return this.#lanes.every(({ more }) => !more);
   }
 
   /** The lanes that a look is worth: those of full handlers are claimed from as soon as these have a slot. */
@@ -138,6 +145,7 @@ export class QueueWorker {
     for (const { lane } of claims) perLane.set(lane, (perLane.get(lane) ?? 0) + 1);
     if (ask.suspect) return;
     this.barren = claims.length > 0 ? 0 : this.barren + 1;
+    this.trickle.learn(claims.length, costMs, now);
     const all = claims.length >= ask.room;
     const full = ask.lanes.filter(({ lane, room }) => all || (perLane.get(lane) ?? 0) >= room);
     for (const { lane } of full) this.#byLane.get(lane)!.more = true;

@@ -25,6 +25,7 @@ import { ServedQueues, type WorkerQueue } from "./served-queues.js";
 import { Settler } from "./settler.js";
 import { type Leftovers, Slots } from "./slots.js";
 import { type TransactionPorts, Transactions } from "./transactions.js";
+import { Trickles } from "./trickle.js";
 import { until, within } from "./wait.js";
 
 // The process at work, from its first connection to its last settle. The lookout sees what is due, the claimer
@@ -77,6 +78,7 @@ export class Worker {
   readonly #claimer: Claimer;
   readonly #quarantine: Quarantine;
   readonly #lookout: Lookout;
+  readonly #trickles = new Trickles((queue) => this.#found(queue));
   readonly #presence: Presence;
   #lease: Lease | undefined;
   #listener: Listener | undefined;
@@ -276,6 +278,7 @@ export class Worker {
     }
     this.state = "draining";
     this.#lookout.stop();
+    this.#trickles.stop();
     const deaf = this.#listener?.close();
     for (const queue of this.#queues.byId.values()) this.#slots.handBackWaiting(queue);
     await until(() => this.running === 0 && !this.#claimer.busy, this.settings.graceMs);
@@ -415,6 +418,7 @@ export class Worker {
     this.#lookout.claimed(queue);
     // What moved during the pause after a failure was not heeded.
     if (!fed) this.#moved(queue);
+    else if (queue.empty) this.#trickles.emptied(queue);
   }
 }
 

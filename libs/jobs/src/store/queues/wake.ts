@@ -1,3 +1,4 @@
+import { Word } from "../../pg/session.js";
 import { type Runner, Statement } from "../../pg/statement.js";
 
 /** The channel of a schema's wake-ups; its payloads are queue ids, `*` = all. */
@@ -10,3 +11,7 @@ const notifyWorkers = new Statement("wake", () => `select pg_notify($1::text, $2
 export async function wake(runner: Runner, schema: string, payload: string): Promise<void> {
   await runner.run(notifyWorkers, [wakeChannel(schema), payload]);
 }
+
+/** The same, to be sent right behind the statement that gives the queue something to do. */
+export const wakeWord = (schema: string, payload: string): Word =>
+  new Word(notifyWorkers, [wakeChannel(schema), payload]);

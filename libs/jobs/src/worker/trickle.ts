@@ -1,0 +1,54 @@
+import type { QueueWorker } from "./queue-worker.js";
+
+// Hints come at most one per 10 ms and process. Where jobs trickle in faster than that, those after the first would wait
+// for the next hint: so as long as they do, claims are made a little apart, unasked. A queue with a job now and then, or
+// with a backlog, never gets here.
+
+/** Claims that bring something so soon after one another are a trickle. */
+const TOGETHER_MS = 20;
+const PAUSE_MS = 1;
+/** A dear claim is made the more seldom: claims take half of the time at most. */
+const PAUSE_PER_COST = 1;
+
+/** Whether jobs trickle into one queue, as its claims tell. */
+export class Trickle {
+  #broughtAt = Number.NEGATIVE_INFINITY;
+  #pauseMs: number | undefined;
+
+  /** What a claim has brought, and what it took. */
+  learn(jobs: number, costMs: number, now: number): void {
+    const together = now - this.#broughtAt < TOGETHER_MS;
+    if (jobs > 0) this.#broughtAt = now;
+    if (!together) this.#pauseMs = undefined;
+    else if (jobs > 0) this.#pauseMs = Math.max(PAUSE_MS, PAUSE_PER_COST * costMs);
+    else if (this.#pauseMs !== undefined) this.#pauseMs *= 2;
+  }
+
+  /** In so many ms a claim is likely to bring something; undefined: only a hint or a look can tell. */
+  get pauseMs(): number | undefined {
+    return this.#pauseMs;
+  }
+}
+
+/** Asks again in a while where jobs trickle in. */
+export class Trickles {
+  readonly #timers = new Map<QueueWorker, NodeJS.Timeout>();
+
+  constructor(private readonly found: (queue: QueueWorker) => void) {}
+
+  /** This queue was claimed from until nothing more was there. */
+  emptied(queue: QueueWorker): void {
+    const { pauseMs } = queue.trickle;
+    if (pauseMs === undefined || this.#timers.has(queue)) return;
+    const timer = setTimeout(() => {
+      this.#timers.delete(queue);
+      this.found(queue);
+    }, pauseMs).unref();
+    this.#timers.set(queue, timer);
+  }
+
+  stop(): void {
+    for (const timer of this.#timers.values()) clearTimeout(timer);
+    this.#timers.clear();
+  }
+}
