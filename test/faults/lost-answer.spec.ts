@@ -37,21 +37,21 @@ const failure = new Error("failed");
 const END: Fate[] = [
   {
     verb: "succeed",
-    sql: "-- running → succeeded",
+    sql: "-- running -> succeeded",
     end: () => "done",
     event: "succeeded",
     state: "succeeded",
   },
   {
     verb: "skip",
-    sql: "-- running → skipped",
+    sql: "-- running -> skipped",
     end: () => skip("nothing to do"),
     event: "skipped",
     state: "skipped",
   },
   {
     verb: "bury",
-    sql: "-- running → dead",
+    sql: "-- running -> dead",
     end: () => bury("no use"),
     event: "died",
     state: "dead",
@@ -61,7 +61,7 @@ const END: Fate[] = [
 const PUT_BACK: Fate[] = [
   {
     verb: "retry",
-    sql: "-- running → queued: the attempt failed",
+    sql: "-- running -> queued: the attempt failed",
     end: () => Promise.reject(failure),
     event: "retried",
     state: "queued",
@@ -70,7 +70,7 @@ const PUT_BACK: Fate[] = [
   },
   {
     verb: "snooze",
-    sql: "-- running → queued: later",
+    sql: "-- running -> queued: later",
     end: (delayMs) => snooze(delayMs),
     event: "snoozed",
     state: "queued",
@@ -78,7 +78,7 @@ const PUT_BACK: Fate[] = [
 ];
 const HAND_BACK: Fate = {
   verb: "hand-back",
-  sql: "-- running → queued: given back",
+  sql: "-- running -> queued: given back",
   end: (_, signal) =>
     new Promise((_resolve, reject) =>
       signal.addEventListener("abort", () => reject(signal.reason as Error)),

@@ -50,7 +50,7 @@ async function finish(table: "done" | "dead"): Promise<void> {
 }
 
 /** The insert goes by its name, or behind a pooler, where nothing is prepared, by its text. */
-const INSERT = ["enqueue", "→ queued"];
+const INSERT = ["enqueue", "-> queued"];
 /** Not what begins as read committed. */
 const COMMIT = ["commit\0"];
 

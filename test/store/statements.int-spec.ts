@@ -3,6 +3,7 @@ import path from "node:path";
 import { jest } from "@jest/globals";
 import type { Session } from "../../libs/jobs/src/pg/session.js";
 import * as actual from "../../libs/jobs/src/pg/statement.js";
+import { MIGRATIONS } from "../../libs/jobs/src/store/migrations/migrate.js";
 import { Bench } from "../support/harness.js";
 import { Hands } from "../support/hands.js";
 
@@ -53,6 +54,18 @@ it("every statement has a name of its own and can be prepared", async () => {
     expect([statement.name, problem]).toEqual([statement.name, undefined]);
   }
   await sql("deallocate all");
+});
+
+// A database with another encoding than UTF8 translates the whole text, comments too, and refuses what it has no
+// character for.
+it("no statement has a character that a database with an old encoding lacks", () => {
+  const texts = [
+    ...all.map((one) => [one.name, one.text("jobs")] as const),
+    ...MIGRATIONS.map(({ name, sql: text }) => [name, text('"jobs"')] as const),
+  ];
+  expect(texts.length).toBeGreaterThan(25);
+  // oxlint-disable-next-line no-control-regex -- all of ASCII
+  expect(texts.filter(([, text]) => !/^[\u0000-\u007f]*$/.test(text))).toEqual([]);
 });
 
 interface Node {

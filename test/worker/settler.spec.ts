@@ -179,7 +179,7 @@ describe("Settler", () => {
     for (const attempt of [locked, free]) settler.add(attempt, succeed(1));
     // Once it has waited for the lock, and before anything else is sent.
     const armed = jest.spyOn(told.trouble, "push").mockImplementationOnce((message) => {
-      proxy.deafFrom("succeed", "→ succeeded");
+      proxy.deafFrom("succeed", "-> succeeded");
       return told.trouble.unshift(message);
     });
     await until(() => proxy.held > 0, { what: "the free one is on the line" });

@@ -24,7 +24,7 @@ const generationOf = (jobs: string) => ` || jsonb_build_object('generation', e.g
 const buryJobs = new NotedStatement(
   "bury",
   (jobs, note, history) => `
--- running → dead
+-- running -> dead
 with mine as (
   delete from ${jobs}.job j
   where ${fenced}

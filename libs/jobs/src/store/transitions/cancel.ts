@@ -7,7 +7,7 @@ import { modeIs } from "./noted.js";
 const cancelJob = new Statement(
   "cancel",
   (jobs) => `
--- queued → cancelled; running → running, to be cancelled unless it succeeds or dies
+-- queued -> cancelled; running -> running, to be cancelled unless it succeeds or dies
 with found as materialized (
   select j.id, j.kind, j.attempt, j.generation, j.lease_until is null or j.lease_until < now() as free,
     j.cancel_at is null as first
@@ -85,7 +85,7 @@ export interface CancelHeld extends Fence {
 const cancelHeldJobs = new Statement(
   "cancel_held",
   (jobs) => `
--- running → cancelled: it was asked for, and the attempt neither succeeded nor was the last
+-- running -> cancelled: it was asked for, and the attempt neither succeeded nor was the last
 with mine as (
   delete from ${jobs}.job j
   where ${fenced} and j.cancel_at is not null

@@ -56,7 +56,7 @@ export interface Claim {
 // The sub-select in ANY(ARRAY(…)) runs once, whatever the planner thinks; a join here was planned for an
 // empty table and stayed so. MATERIALIZED keeps LIMIT … SKIP LOCKED from being run again.
 const claimText = (jobs: string, history: boolean) => `
--- queued → running
+-- queued -> running
 with picked as materialized (
   select one.id, one.expired
   from ${jobs}.queue q

@@ -6,7 +6,7 @@ import type { NewJob } from "./enqueue.js";
 const insertForAttempt = new Statement(
   "enqueue_fenced",
   (jobs) => `
--- → queued, if the parent's attempt is still the current one
+-- -> queued, if the parent's attempt is still the current one
 with ${standing(jobs, "$6::integer", 15)}, me as materialized (
   select 1 from ${jobs}.job j
   where j.queue_id = $1::integer and j.id = $2::bigint and j.attempt = $3::integer and j.worker = $4::integer

@@ -19,7 +19,7 @@ const place = (
 const insertUnique = new Statement(
   "enqueue_unique",
   (jobs) => `
--- → queued, or queued → queued with what replaces it
+-- -> queued, or queued -> queued with what replaces it
 with ${standing(jobs, "$1::integer", 3)}
 select new.id::text as fresh, placed.id::text as holder, placed.outcome
 from jsonb_to_recordset($2::text::jsonb) as new ${columns}
@@ -33,7 +33,7 @@ union all select null, null, null where not ${STANDS}`,
 const insertUniqueForAttempt = new Statement(
   "enqueue_unique_fenced",
   (jobs) => `
--- → queued, or replaced, if the parent's attempt is still the current one
+-- -> queued, or replaced, if the parent's attempt is still the current one
 with ${standing(jobs, "$5::integer", 7)}, me as materialized (
   select $5::integer as of_queue from ${jobs}.job j
   where j.queue_id = $1::integer and j.id = $2::bigint and j.attempt = $3::integer and j.worker = $4::integer

@@ -53,7 +53,7 @@ with ${standing(jobs, "$1::integer", 3)}, new as materialized (
 const insert = new Statement(
   "enqueue",
   (jobs) => `
--- → queued
+-- -> queued
 ${columns(jobs)}
 )
 select 'stale' where not ${STANDS}`,
@@ -63,7 +63,7 @@ select 'stale' where not ${STANDS}`,
 const insertUnlessThere = new Statement(
   "enqueue_unless_there",
   (jobs) => `
--- → queued
+-- -> queued
 ${columns(jobs)}
   on conflict do nothing
   returning id

@@ -28,7 +28,7 @@ export function finish(verb: string, state: 1 | 2): FinishJobs {
   const statement = new NotedStatement(
     verb,
     (jobs, note) => `
--- running → ${word}
+-- running -> ${word}
 with mine as (
   delete from ${jobs}.job j
   where ${fenced}
@@ -47,7 +47,7 @@ select count(*) from mine`,
   const forgetting = new NotedStatement(
     `${verb}_and_forget`,
     (jobs, note) => `
--- running → ${word}, not kept
+-- running -> ${word}, not kept
 with mine as (
   delete from ${jobs}.job j
   where ${fenced}

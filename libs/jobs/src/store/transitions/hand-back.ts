@@ -20,7 +20,7 @@ const ownLane = (jobs: string) => `
 const handBackJobs = new NotedStatement(
   "hand_back",
   (jobs, note) => `
--- running → queued: given back, no attempt spent
+-- running -> queued: given back, no attempt spent
 with mine as (
   update ${jobs}.job j
   set lease_until = null, worker = null,

@@ -6,7 +6,7 @@ import { fenced } from "./fence.js";
 export const renewLeases = new Statement(
   "renew",
   (jobs) => `
--- running → running
+-- running -> running
 with mine as materialized (
   select j.id from ${jobs}.job j
   where ${fenced}

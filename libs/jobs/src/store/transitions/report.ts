@@ -21,7 +21,7 @@ const reportBy = (name: string, locked: string) =>
   new Statement(
     name,
     (jobs) => `
--- running → running
+-- running -> running
 with mine as materialized (
   select j.id, j.queue_id, j.attempt, (${textField(1)})::float8 as percent, ${textField(2)} as note, ${field(3)} as lines
   from ${jobs}.job j

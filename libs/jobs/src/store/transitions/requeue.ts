@@ -10,7 +10,7 @@ const letterColumns =
 const places = (archive: boolean) => (archive ? ["dead", "dead_archive"] : ["dead"]);
 
 const requeueText = (jobs: string, archive: boolean) => `
--- dead | cancelled → queued: a person sends it again, as a new generation
+-- dead | cancelled -> queued: a person sends it again, as a new generation
 with ${places(archive)
   .map(
     (place) => `${place}_letter as materialized (

@@ -11,7 +11,7 @@ export interface Retry extends Fence {
 const retryJobs = new NotedStatement(
   "retry",
   (jobs, note) => `
--- running → queued: the attempt failed, another one is left
+-- running -> queued: the attempt failed, another one is left
 with mine as (
   update ${jobs}.job j
   set lease_until = null, worker = null, crashes = 0, failures = j.failures + 1, lane = j.lane % 10000,

@@ -9,7 +9,7 @@ export interface Snooze extends Fence {
 const snoozeJobs = new NotedStatement(
   "snooze",
   (jobs, note) => `
--- running → queued: later, and no failure
+-- running -> queued: later, and no failure
 with mine as (
   update ${jobs}.job j
   set lease_until = null, worker = null, crashes = 0, lane = j.lane % 10000,

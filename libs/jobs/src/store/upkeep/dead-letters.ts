@@ -38,7 +38,7 @@ const more = `select count(*) < (select count(*) from old) or count(*) = ${MAX_B
 const archive = new Statement(
   "archive_dead",
   (jobs) => `
--- dead → dead, out of the way
+-- dead -> dead, out of the way
 with ${oldest(jobs, "dead", "archive_dead")}, gone as (
   delete from ${jobs}.dead d where d.queue_id = $1::integer and d.id = any(array(select id from few))
   returning ${columns}
@@ -52,7 +52,7 @@ const prune = (table: string) =>
   new Statement(
     `prune_${table}`,
     (jobs) => `
--- dead →
+-- dead ->
 with ${oldest(jobs, table, "prune_dead")}, gone as (
   delete from ${jobs}.${table} d where d.queue_id = $1::integer and d.id = any(array(select id from few))
   returning id, queue_id, lane, attempt, generation
