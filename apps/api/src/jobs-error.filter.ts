@@ -18,6 +18,7 @@ const AWAY_WITHOUT_CODE = /^(Connection terminated|timeout exceeded when trying 
 
 /** What was sent cannot be a payload, though it has the shape that is asked for. */
 const UNFIT: Record<string, number> = {
+  NOT_IN_ENCODING: 400,
   PAYLOAD_INVALID: 400,
   PAYLOAD_NOT_JSON: 400,
   PAYLOAD_TOO_LARGE: 413,

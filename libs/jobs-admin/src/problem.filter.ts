@@ -13,6 +13,7 @@ import { type Problem, ProblemException, problem } from "./problem.js";
 /** What the caller can do something about; every other error is ours. */
 const STATUS: Partial<Record<ErrorCode, number>> = {
   JOB_ID_INVALID: 400,
+  NOT_IN_ENCODING: 400,
   PAYLOAD_NOT_JSON: 400,
   PAYLOAD_TOO_LARGE: 413,
   DATABASE_UNAVAILABLE: 503,

@@ -62,6 +62,7 @@ export {
   LaneLockedError,
   LanesUsedUpError,
   LeaseLostError,
+  NotInEncodingError,
   NotJsonError,
   OptionsError,
   PayloadCheckFailedError,

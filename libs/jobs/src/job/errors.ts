@@ -17,6 +17,8 @@ export const ERROR_CODES = Object.freeze({
   DATABASE_UNAVAILABLE:
     "the database did not answer, or did not let us in; an enqueue created no job",
   DATABASE_REFUSED: "the role of the connection lacks a right; nothing was changed",
+  NOT_IN_ENCODING:
+    "a name, a key or a payload has a character that the encoding of the database lacks",
   ENQUEUE_OUTCOME_UNKNOWN: "the connection was lost while committing; the jobs may exist",
   KEY_LOCKED: "another open transaction holds the same key",
   JOB_LOCKED: "another open transaction holds the job",
@@ -256,6 +258,40 @@ export class DatabaseRefusedError extends JobsError {
     );
   }
 }
+
+/** A name, a key or a payload has a character that the encoding of the database lacks; with UTF8 it lacks none. */
+export class NotInEncodingError extends JobsError {
+  static {
+    named(this, "NotInEncodingError");
+  }
+
+  /**
+   * @param what whatever does not fit.
+   * @param where of it the character is.
+   * @param consequence what it means for the call.
+   */
+  constructor(
+    what: string,
+    /** The encoding of the database, such as `LATIN1`. */
+    readonly encoding: string,
+    /** The character that it lacks; undefined when the server does not say which. */
+    readonly character: string | undefined,
+    where = "",
+    consequence = "",
+    options?: ErrorOptions,
+  ) {
+    const found = character === undefined ? "a character" : codePoint(character);
+    super(
+      "NOT_IN_ENCODING",
+      `Expected ${what} to fit the encoding of the database, which is ${encoding}, found ${found}${where}, which ` +
+        `it lacks. ${consequence}Leave it out, or use a database whose encoding is UTF8.`,
+      options,
+    );
+  }
+}
+
+const codePoint = (character: string): string =>
+  `U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}`;
 
 /** The connection was lost while committing: the jobs may or may not exist. */
 export class EnqueueOutcomeUnknownError extends JobsError {

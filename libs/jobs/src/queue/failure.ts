@@ -5,10 +5,13 @@ import {
   JobsError,
   KeyLockedError,
   LanesUsedUpError,
+  NotInEncodingError,
   SchemaNotReadyError,
+  atIndex,
 } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
 import { ConnectionRefusedError } from "../pg/connect.js";
+import { type Lacking, lacking } from "../pg/encoding.js";
 import { SessionClosedError } from "../pg/session.js";
 import { isLockTimeout, isNotAllowed, isServerUnready } from "../pg/sqlstate.js";
 import { NoLaneLeftError } from "../store/queues/lanes.js";
@@ -18,12 +21,18 @@ import { StaysUnknownError } from "./insert.js";
 /** What a call does, and so what its failure means. */
 export type Doing = "read" | "enqueue" | "requeue" | "cancel" | "migrate";
 
+/** A job that a call means to create. */
+interface Meant {
+  queueId: number;
+  job: { id: string; kind: string; key: string | null; payload: string };
+}
+
 /** What a caller gets to see of a failure below; `jobs` are those that the call meant to create. */
 export function callerError(
   error: unknown,
   schema: string,
   doing: Doing,
-  jobs: readonly { queueId: number; job: { id: string; kind: string; key: string | null } }[] = [],
+  jobs: readonly Meant[] = [],
 ): unknown {
   if (error instanceof JobsError) return error;
   if (error instanceof SchemaOutdatedError) {
@@ -50,6 +59,11 @@ export function callerError(
     const consequence = `${outcomeOf(doing, isOutcomeUnknown(error))}Repeat the call.`;
     return new DatabaseUnavailableError(foundInstead(error), consequence, { cause: error });
   }
+  const lacks = lacking(error);
+  if (lacks) {
+    const consequence = outcomeOf(doing, false);
+    return notInEncoding(lacks, jobs, consequence, { cause: error });
+  }
   if (error instanceof NoLaneLeftError) return new LanesUsedUpError({ cause: error });
   if (isNotAllowed(error)) {
     const consequence = `${outcomeOf(doing, false)}Grant it, then repeat the call.`;
@@ -67,6 +81,34 @@ export function callerError(
   }
   return error;
 }
+
+function notInEncoding(
+  { encoding, character }: Lacking,
+  jobs: readonly Meant[],
+  consequence: string,
+  options: ErrorOptions,
+): NotInEncodingError {
+  const job = (jobs.find((one) => whereIn(one, character)) ?? jobs[0])?.job;
+  const what = job === undefined ? "what is sent" : `this job of kind "${job.kind}"`;
+  const where = job && whereIn({ job }, character);
+  const found = where === undefined ? "" : ` in its ${where}`;
+  return new NotInEncodingError(what, encoding, character, found, consequence, options);
+}
+
+function whereIn({ job }: Pick<Meant, "job">, character: string | undefined): string | undefined {
+  if (character === undefined) return undefined;
+  const parts = { kind: job.kind, key: job.key ?? "", payload: job.payload };
+  return Object.entries(parts).find(([, text]) => text.includes(character))?.[0];
+}
+
+/** Names the item of a call of many that the encoding of the database is too narrow for. */
+export const atUnfitItem =
+  (all: readonly Pick<Meant, "job">[]) =>
+  (error: unknown): never => {
+    if (!(error instanceof NotInEncodingError)) throw error;
+    const index = all.findIndex((one) => whereIn(one, error.character) !== undefined);
+    throw index === -1 ? error : atIndex(error, index);
+  };
 
 function outcomeOf(doing: Doing, unknown: boolean): string {
   if (doing === "enqueue") return "No job was created. ";

@@ -25,7 +25,7 @@ import {
 } from "./call.js";
 import { Coalescer } from "./coalescer.js";
 import { ensureItsDay, withPartitions } from "./days.js";
-import { type Doing, callerError } from "./failure.js";
+import { type Doing, atUnfitItem, callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
 import { firstOfEachKey, inInputOrder } from "./first-of-key.js";
 import { insertJobs, wayOf } from "./insert.js";
@@ -55,7 +55,7 @@ export class JobQueue {
 
   /**
    * Enqueues a job; resolves once it is committed.
-   * @throws NotJsonError, PayloadInvalidError, PayloadTooLargeError, OptionsError: nothing was written.
+   * @throws NotJsonError, PayloadInvalidError, PayloadTooLargeError, NotInEncodingError, OptionsError: nothing was written.
    * @throws DatabaseUnavailableError, DatabaseRefusedError, SchemaNotReadyError, KeyLockedError, LaneLockedError: no job was created.
    * @throws EnqueueOutcomeUnknownError when the connection was lost while committing and stays lost.
    */
@@ -90,7 +90,7 @@ export class JobQueue {
         ? this.#coalescer(queueId, jobs).add(jobs)
         : insertTogether(this.store, chosen);
     });
-    const { holders, told } = await inserting.catch(inInputOrder(answers));
+    const { holders, told } = await inserting.catch(inInputOrder(answers)).catch(atUnfitItem(all));
     return this.#tell(all, answers(holders), told);
   }
 
@@ -108,8 +108,10 @@ export class JobQueue {
         const [answer] = await this.#within(tx, runner, [one]);
         return answer!;
       },
-      enqueueMany: async (definition, items, shared) =>
-        await this.#within(tx, runner, await this.#checkedMany(definition, items, shared)),
+      enqueueMany: async (definition, items, shared) => {
+        const all = await this.#checkedMany(definition, items, shared);
+        return await this.#within(tx, runner, all).catch(atUnfitItem(all));
+      },
       cancel: async (id) => {
         const { queueId, number } = parseJobId(id);
         await this.#checked("cancel", () => this.store.needs(2, "cancel"));

@@ -1,5 +1,6 @@
-import { LaneLockedError } from "../job/errors.js";
+import { LaneLockedError, NotInEncodingError } from "../job/errors.js";
 import type { Database } from "../pg/database.js";
+import { lacking } from "../pg/encoding.js";
 import { ConnectionLostError, type Session } from "../pg/session.js";
 import { isLockTimeout, isMissingSchema } from "../pg/sqlstate.js";
 import type { Row, Runner, Statement } from "../pg/statement.js";
@@ -128,6 +129,13 @@ export class Store implements Runner {
     let resolving = under.get(key);
     if (!resolving) {
       resolving = this.guard(() => this.#makeLane(key, queue, kind, priority)).catch((error) => {
+        const lacks = lacking(error);
+        if (lacks) {
+          const { encoding, character } = lacks;
+          const job = `a job of kind "${kind}" in queue "${queue}"`;
+          const names = [" in these names", "No job was created. "] as const;
+          throw new NotInEncodingError(job, encoding, character, ...names, { cause: error });
+        }
         if (!isLockTimeout(error)) throw error;
         throw new LaneLockedError(queue, kind, priority, { cause: error });
       });

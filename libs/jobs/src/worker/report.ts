@@ -1,5 +1,6 @@
 import { inspect } from "node:util";
 import { safeText } from "../job/json.js";
+import { fitting } from "../pg/encoding.js";
 
 // What a running attempt has said of itself and is not written yet. It takes whatever it is given: progress that
 // cannot be stored must not be what a job fails of.
@@ -33,6 +34,8 @@ export class Report {
   #full = false;
   /** What was sent last may have been written, though its answer never came. */
   uncertain = false;
+  /** That of a database which lacks a character of it: from then on it is written so that it fits. */
+  encoding: string | undefined;
 
   get empty(): boolean {
     return !this.#moved && this.#lines.length === 0;
@@ -63,8 +66,11 @@ export class Report {
   }
 
   take(): Unwritten {
-    const lines = this.#lines;
-    const progress = this.#moved ? { percent: this.#percent, note: this.#note } : null;
+    const { encoding } = this;
+    const shown = (text: string) => (encoding === undefined ? text : fitting(text, encoding));
+    const lines = this.#lines.map((line) => ({ ...line, text: shown(line.text) }));
+    const note = this.#note === null ? null : shown(this.#note);
+    const progress = this.#moved ? { percent: this.#percent, note } : null;
     this.#lines = [];
     this.#moved = false;
     return { progress, lines };

@@ -1,3 +1,4 @@
+import { lacking } from "../pg/encoding.js";
 import { ConnectionLostError } from "../pg/session.js";
 import { isCheckViolation, isDataError, isLockTimeout } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
@@ -139,9 +140,12 @@ export class Reports {
         }
         throw error;
       }
-      if (batch.length === 1)
+      const [{ report: only }] = batch as [Reporter];
+      const encoding = batch.length === 1 ? lacking(error)?.encoding : undefined;
+      if (encoding !== undefined && only.encoding === undefined) only.encoding = encoding;
+      else if (batch.length === 1)
         return this.ports.trouble("progress and logs of a job could not be stored", error);
-      // One of them is poisoned; apart from the others it harms none.
+      // One of them is poisoned: apart from the others it harms none. Or it is sent once more as it fits.
       for (const [index, attempt] of batch.entries()) {
         this.#putBack(attempt, taken[index]!);
         this.#waiting.delete(attempt);

@@ -1,5 +1,6 @@
 import { reportBesidePayload } from "../job/error-report.js";
 import { storableResult } from "../job/json.js";
+import { fitting, lacking } from "../pg/encoding.js";
 import { ConnectionLostError, type Session } from "../pg/session.js";
 import { isCheckViolation, isDataError, isLockTimeout } from "../pg/sqlstate.js";
 import { bury } from "../store/transitions/bury.js";
@@ -268,10 +269,7 @@ export class Settler {
     } else if (isDataError(error)) {
       const [one] = group as [Pending];
       this.#trouble(`PostgreSQL refused to store it: ${(error as Error).message}`, one.attempt);
-      one.text =
-        one.settlement.verb === "succeed" || one.settlement.verb === "skip"
-          ? null
-          : JSON.stringify({ name: "Error", message: "the error could not be stored" });
+      one.text = insteadOf(one, lacking(error)?.encoding);
     } else {
       this.failingSince ??= monotonic();
       this.#heard(() => this.listener.failing(error));
@@ -310,4 +308,17 @@ export class Settler {
         return null;
     }
   }
+}
+
+/**
+ * What is written instead of a text that PostgreSQL has refused. Where only its encoding lacks a character of it, what
+ * people read has question marks for those; a result is not changed, but left out.
+ */
+function insteadOf({ text, settlement: { verb } }: Pending, encoding?: string): string | null {
+  if (encoding !== undefined && verb !== "succeed" && text !== null) {
+    const fits = fitting(text, encoding);
+    if (fits !== text) return fits;
+  }
+  if (verb === "succeed" || verb === "skip") return null;
+  return JSON.stringify({ name: "Error", message: "the error could not be stored" });
 }
