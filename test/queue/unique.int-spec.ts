@@ -4,6 +4,7 @@ import {
   type JobQueue,
   SchemaNotReadyError,
 } from "nestjs-pg-jobs";
+import type pg from "pg";
 import { Database } from "../../libs/jobs/src/pg/database.js";
 import { enqueueFor } from "../../libs/jobs/src/queue/enqueue-for.js";
 import { Hints } from "../../libs/jobs/src/queue/hints.js";
@@ -470,6 +471,95 @@ describe("batches of the same keys in opposite order", () => {
       expect(back.toReversed().map(({ id }) => id)).toEqual(forth.map(({ id }) => id));
     }
   }, 60_000);
+});
+
+describe.each(["repeatable read", "serializable"])("in a transaction that is %s", (level) => {
+  type Door = (client: pg.ClientBase, key: string) => Promise<Enqueued>;
+  const bySql =
+    (more: string): Door =>
+    async (client, key) => {
+      const text = `select * from ${bench.schema}.enqueue('work', '{"by": "sql"}', key => $1${more})`;
+      return (await client.query<Enqueued>(text, [key])).rows[0]!;
+    };
+  const doors: [string, Door][] = [
+    ["the library", (client, key) => jobs.in(client).enqueue("work", {}, { key })],
+    [
+      "the library, with a window",
+      (client, key) => jobs.in(client).enqueue("work", {}, { key, window: "1h" }),
+    ],
+    [
+      "the library, to replace",
+      (client, key) => jobs.in(client).enqueue("work", {}, { key, onConflict: "replace" }),
+    ],
+    ["SQL", bySql("")],
+    ["SQL, with a window", bySql(", key_window => '1 hour'")],
+    ["SQL, to replace", bySql(", on_conflict => 'replace-payload'")],
+  ];
+
+  /** What a call answers in a transaction whose snapshot is older than `meanwhile`. */
+  async function later(
+    call: (client: pg.ClientBase) => Promise<Enqueued>,
+    meanwhile: () => Promise<unknown>,
+  ): Promise<Enqueued | string> {
+    const client = await bench.client();
+    try {
+      await client.query(`begin isolation level ${level}`);
+      await client.query("select 1 from pg_class limit 1");
+      await meanwhile();
+      const answer = await call(client);
+      await client.query("commit");
+      return answer;
+    } catch (error) {
+      await client.query("rollback");
+      return String((error as { code?: unknown }).code);
+    } finally {
+      client.release();
+    }
+  }
+
+  describe.each(doors)("by %s", (_, call) => {
+    it.each<[string, (holder: Enqueued) => Promise<unknown>]>([
+      ["cancelled", (holder) => jobs.cancel(holder.id)],
+      ["run", (holder) => settle(holder, "succeed")],
+    ])("a key is free whose job was %s meanwhile", async (_end, end) => {
+      const holder = await jobs.enqueue("work", {}, { key: "k" });
+      const answer = await later(
+        (client) => call(client, "k"),
+        () => end(holder),
+      );
+      if (answer === "40001")
+        return expect(await row(holder)).not.toMatchObject({ state: "queued" });
+      expect(answer).toEqual({ id: expect.any(String), deduplicated: false });
+      expect(await row(answer as Enqueued)).toMatchObject({ state: "queued", key: "k" });
+    });
+
+    it("a key that is held is held", async () => {
+      const holder = await jobs.enqueue("work", {}, { key: "k" });
+      const nothing = async () => undefined;
+      expect(await later((client) => call(client, "k"), nothing)).toMatchObject({
+        id: holder.id,
+        deduplicated: true,
+      });
+      expect(await rows()).toHaveLength(1);
+    });
+
+    it("a key that was taken meanwhile cannot be told of", async () => {
+      const taken = async () => await jobs.enqueue("work", {}, { key: "k" });
+      expect(await later((client) => call(client, "k"), taken)).toBe("40001");
+      expect(await rows()).toHaveLength(1);
+    });
+
+    it("a window holds, whatever became of its job", async () => {
+      const holder = await jobs.enqueue("work", {}, { key: "k", window: "1h" });
+      const answer = await later(
+        (client) => call(client, "k"),
+        () => jobs.cancel(holder.id),
+      );
+      if (_.endsWith("window")) expect(answer).toEqual({ id: holder.id, deduplicated: true });
+      else
+        expect(["40001", { id: expect.any(String), deduplicated: false }]).toContainEqual(answer);
+    });
+  });
 });
 
 describe("on the schema of the release before", () => {

@@ -144,7 +144,8 @@ export class JobQueue {
    * One that runs is asked to end: should this attempt fail, snooze, be handed back or lose its worker, the job is
    * cancelled; when it succeeds or dies, it has. May be repeated.
    *
-   * Inside a transaction (`jobs.in(tx).cancel(id)`) keep that short: until it ends, the job's settle waits for it.
+   * Inside a transaction (`jobs.in(tx).cancel(id)`) keep that short: until it ends, the job's settle waits for it. In
+   * repeatable read and serializable a job that was made after the transaction's snapshot is 'unknown'.
    * @returns 'cancelled', also when it was before; 'requested' for one that runs; 'not-cancellable' when it has ended.
    * @throws BadJobIdError, JobLockedError, DatabaseUnavailableError, SchemaNotReadyError
    */

@@ -18,7 +18,9 @@ insert into ${jobs}.chore (name, every) values ('windows', '10 minutes');
 -- One job under its rules; outcome is created, replaced or kept, id that of the job that has the key then.
 -- Locks are taken by key: first its row of dedup, then that of job. Whoever sends several jobs sends them in
 -- the order of their keys, so that two cannot wait for one another; calls without window take the second only.
--- Each statement sees what was committed before it: this needs "volatile", and read committed around it.
+-- Each statement sees what was committed before it: this needs "volatile", and read committed around it. Under one
+-- snapshot for a whole transaction a look may find a holder that is over by now. There it is tried first to insert:
+-- that sees what holds a key today, and fails with 40001 when the snapshot does not show it.
 create function ${jobs}.enqueue_one(
   in_queue integer, fresh bigint, in_lane smallint, of_kind text, due timestamptz, max_attempts smallint,
   limit_ms bigint, under_key text, content jsonb, key_window interval, on_conflict text,
@@ -32,7 +34,8 @@ declare
   reserved bigint;
 begin
   for round in 1..50 loop
-    if under_key is not null then
+    if under_key is not null
+      and (round > 1 or current_setting('transaction_isolation') not in ('repeatable read', 'serializable')) then
       -- before the job: when its window is seen, the job was committed with it and is seen after it
       if key_window is not null then
         select d.job_id into reserved from ${jobs}.dedup d
