@@ -29,6 +29,7 @@ import {
   fromUrl,
 } from "./pg/connection.js";
 import { Database } from "./pg/database.js";
+import { READ_ONLY_ADVICE, readOnlyWords } from "./pg/read-only.js";
 import { callerError } from "./queue/failure.js";
 import { Hints } from "./queue/hints.js";
 import { JobInspector } from "./queue/job-inspector.js";
@@ -36,6 +37,7 @@ import { JobQueue } from "./queue/job-queue.js";
 import { LocalWorkers } from "./queue/local-workers.js";
 import { migrate } from "./store/migrations/migrate.js";
 import { Store, isOutcomeUnknown, isUnavailable } from "./store/store.js";
+import { causeOf } from "./worker/outage.js";
 
 const COPY = Symbol.for("nestjs-pg-jobs.copy");
 
@@ -211,7 +213,12 @@ export class JobsModule
       if (this.#closing) return;
       if (!isUnavailable(error) && !isOutcomeUnknown(error))
         throw callerError(error, this.database.schema, "migrate");
-      this.#logger.warn("The database is away; the schema is migrated when it is back");
+      this.#logger.warn(
+        readOnlyWords(error) === undefined
+          ? "The database is away; the schema is migrated when it is back"
+          : `The database takes no writes, the schema is migrated when it does: ${READ_ONLY_ADVICE}`,
+        { cause: causeOf(error) },
+      );
       setTimeout(
         () =>
           void (

@@ -6,6 +6,7 @@ import { SCHEMA_NAME, isSchemaName } from "../job/schema-name.js";
 import { fromUrl } from "../pg/connection.js";
 import { Database } from "../pg/database.js";
 import { ConnectionRefusedError } from "../pg/connect.js";
+import { READ_ONLY_ADVICE, readOnlyWords } from "../pg/read-only.js";
 import { ConnectionLostError, type Session } from "../pg/session.js";
 import { sqlState } from "../pg/sqlstate.js";
 import { MigrationDriftError, migrate, plan } from "../store/migrations/migrate.js";
@@ -126,6 +127,9 @@ function advice(found: string, words: readonly string[], prefix = ""): string {
 }
 
 function reason(error: unknown): string {
+  const readOnly = readOnlyWords(error);
+  if (readOnly !== undefined)
+    return `the database takes no writes: ${readOnly}; ${READ_ONLY_ADVICE}`;
   if (error instanceof ConnectionLostError)
     return `cannot reach the database: ${(error.cause as Error | undefined)?.message ?? error.message}`;
   if (error instanceof ConnectionRefusedError) return `cannot connect: ${error.message}`;

@@ -15,7 +15,7 @@ export const ERROR_CODES = Object.freeze({
   CURSOR_INVALID: "the text is not the cursor of a list",
   SCHEMA_NOT_READY: "the database schema is missing or older than this version needs",
   DATABASE_UNAVAILABLE:
-    "the database did not answer, or did not let us in; an enqueue created no job",
+    "the database did not answer, did not let us in, or takes no writes; an enqueue created no job",
   DATABASE_REFUSED: "the role of the connection lacks a right; nothing was changed",
   NOT_IN_ENCODING:
     "a name, a key or a payload has a character that the encoding of the database lacks",
@@ -216,7 +216,7 @@ export class SchemaNotReadyError extends JobsError {
   }
 }
 
-/** The database did not answer, or did not let us in; an enqueue created no job and may simply be repeated. */
+/** The database did not answer, did not let us in, or takes no writes; an enqueue created no job and may simply be repeated. */
 export class DatabaseUnavailableError extends JobsError {
   static {
     named(this, "DatabaseUnavailableError");

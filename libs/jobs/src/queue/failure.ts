@@ -12,7 +12,8 @@ import {
 import { formatJobId } from "../job/job-id.js";
 import { ConnectionRefusedError } from "../pg/connect.js";
 import { type Lacking, lacking } from "../pg/encoding.js";
-import { SessionClosedError } from "../pg/session.js";
+import { READ_ONLY_ADVICE, readOnlyWords } from "../pg/read-only.js";
+import { ConnectionLostError, SessionClosedError } from "../pg/session.js";
 import { isLockTimeout, isNotAllowed, isServerUnready } from "../pg/sqlstate.js";
 import { NoLaneLeftError } from "../store/queues/lanes.js";
 import { SchemaOutdatedError, isOutcomeUnknown, isUnavailable } from "../store/store.js";
@@ -54,6 +55,19 @@ export function callerError(
   if (isUnavailable(error) && (error as Error).cause instanceof SessionClosedError) {
     const consequence = `${outcomeOf(doing, false)}Call it before app.close().`;
     return new DatabaseUnavailableError("that the app is closed", consequence, { cause: error });
+  }
+  const readOnly = readOnlyWords(error);
+  if (readOnly !== undefined) {
+    const ours = error instanceof ConnectionLostError;
+    const found = ours ? "that it takes no writes" : "a transaction that takes no writes";
+    const advice = ours
+      ? `After a failover repeat the call; else ${READ_ONLY_ADVICE}.`
+      : `Begin the transaction read write; or ${READ_ONLY_ADVICE}.`;
+    return new DatabaseUnavailableError(
+      `${found}: ${readOnly}`,
+      `${outcomeOf(doing, false)}${advice}`,
+      { cause: error },
+    );
   }
   if (isOutcomeUnknown(error) || isUnavailable(error) || isServerUnready(error)) {
     const consequence = `${outcomeOf(doing, isOutcomeUnknown(error))}Repeat the call.`;

@@ -1,3 +1,4 @@
+import { READ_ONLY_ADVICE, readOnlyWords } from "../pg/read-only.js";
 import { ConnectionLostError, LoopBlockedError } from "../pg/session.js";
 import { isMissingSchema, isNotAllowed } from "../pg/sqlstate.js";
 import { SchemaOutdatedError } from "../store/store.js";
@@ -33,12 +34,7 @@ export class Outage {
     if (now - last < COMPLAIN_EVERY_MS) return;
     if (schema === undefined) this.#complainedAt = now;
     else this.#complainedOfSchemaAt = now;
-    this.log(
-      schema ?? (wasBusy(error) ? "this process was too busy to hear the database" : message),
-      {
-        cause: causeOf(error),
-      },
-    );
+    this.log(schema ?? outageIn(error) ?? message, { cause: causeOf(error) });
   }
 
   /** The database has answered. */
@@ -56,10 +52,14 @@ function schemaProblem(error: unknown): string | undefined {
   return undefined;
 }
 
-const wasBusy = (error: unknown): boolean =>
-  error instanceof ConnectionLostError && error.cause instanceof LoopBlockedError;
+function outageIn(error: unknown): string | undefined {
+  if (error instanceof ConnectionLostError && error.cause instanceof LoopBlockedError)
+    return "this process was too busy to hear the database";
+  return readOnlyWords(error) && `the database takes no writes: ${READ_ONLY_ADVICE}`;
+}
 
-function causeOf(error: unknown): string {
+/** What lies below an error, in words for a log. */
+export function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause instanceof Error ? error.cause.message || error.cause.name : error.message;
 }
