@@ -1,5 +1,7 @@
 import {
+  type EnqueueOptions,
   type JobQueue,
+  type JobView,
   OptionsError,
   SchemaNotReadyError,
   type TransactionLike,
@@ -8,6 +10,7 @@ import pg from "pg";
 import { DataSource } from "typeorm";
 import { Bench, behindPooler } from "../support/harness.js";
 import { Hands } from "../support/hands.js";
+import { openFor } from "../support/until.js";
 
 // A job that is enqueued in the caller's transaction exists if and only if that commits.
 
@@ -77,7 +80,7 @@ const CALLERS: Record<string, Run> = {
   },
 };
 
-describe.each(Object.entries(CALLERS))("in the transaction of %s", (_, within) => {
+describe.each(Object.entries(CALLERS))("in the transaction of %s", (caller, within) => {
   it("a job is there after the commit, and no worker sees it before", async () => {
     const made: string[] = [];
     await within(async (tx) => {
@@ -114,6 +117,25 @@ describe.each(Object.entries(CALLERS))("in the transaction of %s", (_, within) =
       await tx.query("rollback to savepoint s");
     });
     expect(await ids()).toEqual([kept]);
+  });
+
+  it.each<[string, EnqueueOptions]>([
+    ["no option", {}],
+    ["a key", { key: "plain" }],
+    ["a window", { key: "windowed", window: "1h" }],
+  ])("a delay counts from the call, not from its beginning: with %s", async (_, options) => {
+    const made: string[] = [];
+    await within(async (tx) => {
+      await openFor(tx, 300);
+      for (const delay of [0, "3s"]) {
+        const named = options.key ? { ...options, key: `${options.key} ${delay} ${caller}` } : {};
+        made.push((await jobs.in(tx).enqueue("work", {}, { ...named, delay })).id);
+      }
+    });
+    const [atOnce, later] = await Promise.all(made.map(async (id) => (await jobs.get(id))!));
+    const waits = ({ runAt, createdAt }: JobView) => Date.parse(runAt) - Date.parse(createdAt);
+    expect(waits(atOnce!)).toBeGreaterThan(298);
+    expect(waits(later!)).toBeGreaterThan(3_298);
   });
 
   it("a key holds, inside and outside", async () => {

@@ -52,3 +52,20 @@ async function attempt(check: () => unknown, left: number) {
     late.abort();
   }
 }
+
+/** Waits until the transaction that is open here has been so for so long, by PostgreSQL's clock. */
+export async function openFor(
+  tx: { query(sql: string): Promise<unknown> },
+  ms: number,
+): Promise<void> {
+  await until(
+    async () => {
+      const found = await tx.query(
+        `select clock_timestamp() - now() > interval '${ms} ms' as long`,
+      );
+      const rows = Array.isArray(found) ? found : (found as { rows: unknown[] }).rows;
+      return (rows[0] as { long: boolean }).long;
+    },
+    { what: `the transaction has been open for ${ms} ms` },
+  );
+}

@@ -5,7 +5,7 @@ import { OptionsCheck } from "./options-check.js";
 
 /** The options of one `enqueue`; they win over the definition's. */
 export interface EnqueueOptions {
-  /** The wait before it may run; 0 is at once; excludes `at`. */
+  /** The wait before it may run, from the call, also in a transaction that began before; 0 is at once; excludes `at`. */
   delay?: Duration;
   /** When it may run, in the years 1970..9999; excludes `delay`. */
   at?: Date;

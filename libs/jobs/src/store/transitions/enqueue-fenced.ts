@@ -15,7 +15,7 @@ with ${standing(jobs, "$6::integer", 15)}, me as materialized (
 ), inserted as (
   insert into ${jobs}.job (id, queue_id, lane, kind, run_at, attempts, timeout_ms, key, payload)
   select $5::bigint, $6::integer, $7::smallint, $8::text,
-    coalesce($9::timestamptz, to_timestamp(extract(epoch from now())::float8 + $10::float8 / 1000)),
+    coalesce($9::timestamptz, to_timestamp(extract(epoch from statement_timestamp())::float8 + $10::float8 / 1000)),
     $11::smallint, $12::bigint, $13::text, $14::text::jsonb
   from me where ${STANDS}
   on conflict do nothing

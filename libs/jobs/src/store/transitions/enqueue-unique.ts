@@ -13,7 +13,7 @@ const place = (
   jobs: string,
   queueId: string,
 ) => `${jobs}.enqueue_one(${queueId}, new.id, new.lane, new.kind,
-    coalesce(new.at, to_timestamp(extract(epoch from now())::float8 + new.delay / 1000)), new.attempts, new.timeout,
+    coalesce(new.at, to_timestamp(extract(epoch from statement_timestamp())::float8 + new.delay / 1000)), new.attempts, new.timeout,
     new.key, coalesce(new.payload, 'null'), new.window_ms * interval '1 ms', coalesce(new.conflict, 'keep'))`;
 
 const insertUnique = new Statement(

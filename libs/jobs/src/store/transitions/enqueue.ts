@@ -38,6 +38,8 @@ export interface NewJob extends NamedLane {
   payload: string;
 }
 
+// By the clock of the statement, not of the transaction: a delay counts from the call, and a job of a transaction that
+// has been open for long lies as near to the claims' cursors as it can when it is committed.
 const columns = (jobs: string) => `
 with ${standing(jobs, "$1::integer", 3)}, new as materialized (
   select * from jsonb_to_recordset($2::text::jsonb) as new (
@@ -45,7 +47,7 @@ with ${standing(jobs, "$1::integer", 3)}, new as materialized (
 ), inserted as (
   insert into ${jobs}.job (id, queue_id, lane, kind, run_at, attempts, timeout_ms, key, payload)
   select id, $1::integer, lane, kind,
-    coalesce(at, to_timestamp(extract(epoch from now())::float8 + delay / 1000)), attempts, timeout, key,
+    coalesce(at, to_timestamp(extract(epoch from statement_timestamp())::float8 + delay / 1000)), attempts, timeout, key,
     coalesce(payload, 'null') -- a record set reads JSON's null as SQL's
   from new where ${STANDS}`;
 

@@ -72,7 +72,7 @@ end $$;
 
 -- Enqueues a job in the caller's transaction; with a key that is held, answers the job that holds it.
 create function ${jobs}.enqueue(
-  kind text, payload jsonb default '{}', queue text default 'default', run_at timestamptz default now(),
+  kind text, payload jsonb default '{}', queue text default 'default', run_at timestamptz default statement_timestamp(),
   priority integer default 0, key text default null, key_window interval default null,
   on_conflict text default 'keep', attempts integer default null)
 returns table (id text, deduplicated boolean)
@@ -93,7 +93,7 @@ begin
     advice := 'Leave it out for {}, or send JSON''s null as ''null''::jsonb.';
   elsif enqueue.run_at is null or enqueue.run_at < '1970-01-01Z' or enqueue.run_at >= '10000-01-01Z' then
     problem := 'run_at: expected a time in the years 1970..9999, found ' || coalesce(enqueue.run_at::text, 'null');
-    advice := 'Leave it out for now().';
+    advice := 'Leave it out for now, the time of the call.';
   elsif enqueue.priority is null or enqueue.priority not between -100 and 100 then
     problem := 'priority: expected an integer -100..100, found ' || coalesce(enqueue.priority::text, 'null');
     advice := 'Leave it out for 0; higher runs first.';
