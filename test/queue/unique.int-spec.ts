@@ -251,6 +251,22 @@ describe("a window", () => {
     expect(await jobs.enqueue("work", {}, options)).toEqual({ id: first.id, deduplicated: true });
   });
 
+  it("outlasts its job's cancel, which frees the key for others; a requeue brings the job back", async () => {
+    const first = await jobs.enqueue("work", {}, options);
+    expect(await jobs.cancel(first.id)).toBe("cancelled");
+    for (const onConflict of ["keep", "replace"] as const)
+      expect(await jobs.enqueue("work", { n: 2 }, { ...options, onConflict })).toMatchObject({
+        id: first.id,
+        deduplicated: true,
+      });
+    expect(await jobs.get(first.id)).toMatchObject({ state: "cancelled", payload: {} });
+    const second = await jobs.enqueue("work", {}, { key: "k" });
+    expect(second.deduplicated).toBe(false);
+    await jobs.cancel(second.id);
+    expect(await jobs.requeue(first.id)).toBe("queued");
+    expect(await jobs.enqueue("work", {}, options)).toEqual({ id: first.id, deduplicated: true });
+  });
+
   it("goes with a rollback", async () => {
     const client = await bench.client();
     await client.query("begin");

@@ -20,8 +20,8 @@ export interface EnqueueOptions {
   /** Unique per queue and kind while queued or running, 1..512 characters; absent: no dedupe. */
   key?: string;
   /**
-   * How long the key is unique at least, from the call that creates the job, also when that has finished; with
-   * `key` only. Calls without a window look at queued and running jobs only.
+   * How long the key is unique at least, from the call that creates the job, also when that has finished, died or
+   * was cancelled; with `key` only. Calls without a window look at queued and running jobs only.
    */
   window?: Duration;
   /**

@@ -140,7 +140,8 @@ export class JobQueue {
   }
 
   /**
-   * Cancels a job. One that waits is withdrawn: it will not start, its key is free, {@link requeue} brings it back.
+   * Cancels a job. One that waits is withdrawn: it will not start, its key is free (but for calls
+   * with a window that is not over), {@link requeue} brings it back.
    * One that runs is asked to end: should this attempt fail, snooze, be handed back or lose its worker, the job is
    * cancelled; when it succeeds or dies, it has. May be repeated.
    *
