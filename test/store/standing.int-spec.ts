@@ -1,10 +1,10 @@
 import { type NamedLane, StaleLanesError } from "../../libs/jobs/src/store/queues/standing.js";
 import {
-  type NewJob,
   enqueue,
   enqueueAgain,
   enqueueKeyed,
 } from "../../libs/jobs/src/store/transitions/enqueue.js";
+import type { NewJob } from "../../libs/jobs/src/store/transitions/new-jobs.js";
 import { enqueueFenced } from "../../libs/jobs/src/store/transitions/enqueue-fenced.js";
 import {
   enqueueUnique,

@@ -7,7 +7,8 @@ import {
   claim as claimJobs,
 } from "../../libs/jobs/src/store/transitions/claim.js";
 import type { Writes } from "../../libs/jobs/src/store/transitions/noted.js";
-import { type NewJob, enqueue } from "../../libs/jobs/src/store/transitions/enqueue.js";
+import { enqueue } from "../../libs/jobs/src/store/transitions/enqueue.js";
+import type { NewJob } from "../../libs/jobs/src/store/transitions/new-jobs.js";
 import { register } from "../../libs/jobs/src/store/workers/workers.js";
 import type { Bench } from "./harness.js";
 

@@ -24,8 +24,10 @@ describe("jobs trickle in", () => {
     expect(after([3, 0], [0, 1], [0, 2]).pauseMs).toBeUndefined();
   });
 
-  it("and a dear claim is made the more seldom", () => {
+  it("and a claim that is dear, or brings much, is made the more seldom", () => {
     expect(after([3, 0], [1, 5, 8]).pauseMs).toBe(8);
+    expect(after([3, 0], [50, 5]).pauseMs).toBe(5);
+    expect(after([3, 0], [1_000, 5]).pauseMs).toBe(10);
   });
 });
 

@@ -13,7 +13,8 @@ import { ENQUEUE_KEYS, type EnqueueOptions, parseEnqueueOptions } from "../job/e
 import type { Enqueued } from "../job/enqueued.js";
 import { OptionsCheck, readable } from "../job/options-check.js";
 import type { Store } from "../store/store.js";
-import type { Holder, NewJob } from "../store/transitions/enqueue.js";
+import type { Holder } from "../store/transitions/enqueue.js";
+import type { NewJob } from "../store/transitions/new-jobs.js";
 
 /** A checked job and where it goes; it has no id yet. */
 export interface Addressed {

@@ -1,6 +1,7 @@
 import { isDataError, isLockTimeout, isTransient } from "../pg/sqlstate.js";
 import type { Store } from "../store/store.js";
-import type { Holder, NewJob } from "../store/transitions/enqueue.js";
+import type { Holder } from "../store/transitions/enqueue.js";
+import type { NewJob } from "../store/transitions/new-jobs.js";
 import { dueIn } from "./call.js";
 import { callerError } from "./failure.js";
 import type { Hints } from "./hints.js";

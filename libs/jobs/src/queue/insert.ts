@@ -6,12 +6,12 @@ import { StaleLanesError } from "../store/queues/standing.js";
 import { type Store, isOutcomeUnknown, isUnavailable } from "../store/store.js";
 import {
   type Holder,
-  type NewJob,
   enqueue,
   enqueueAgain,
   enqueueKeyed,
   existing,
 } from "../store/transitions/enqueue.js";
+import type { NewJob } from "../store/transitions/new-jobs.js";
 import { enqueueUnique } from "../store/transitions/enqueue-unique.js";
 
 /** Jobs of one queue that go into one statement. */

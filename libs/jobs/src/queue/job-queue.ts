@@ -11,7 +11,8 @@ import { NEEDED_VERSION } from "../store/migrations/migrate.js";
 import { type JobView, get } from "../store/reads/job.js";
 import type { Store } from "../store/store.js";
 import { type CancelAnswer, JobMovesError, cancel } from "../store/transitions/cancel.js";
-import { type Holder, type NewJob, existing } from "../store/transitions/enqueue.js";
+import { type Holder, existing } from "../store/transitions/enqueue.js";
+import type { NewJob } from "../store/transitions/new-jobs.js";
 import { type RequeueAnswer, requeue } from "../store/transitions/requeue.js";
 import {
   type Addressed,

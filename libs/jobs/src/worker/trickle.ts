@@ -9,6 +9,9 @@ const TOGETHER_MS = 20;
 const PAUSE_MS = 1;
 /** A dear claim is made the more seldom: claims take half of the time at most. */
 const PAUSE_PER_COST = 1;
+/** Where more than ten come in a ms it is no trickle: the more a claim brings, the less each job of it costs. */
+const PAUSE_PER_JOB = 0.1;
+const MAX_PAUSE_MS = 10;
 
 /** Whether jobs trickle into one queue, as its claims tell. */
 export class Trickle {
@@ -20,7 +23,7 @@ export class Trickle {
     const together = now - this.#broughtAt < TOGETHER_MS;
     if (jobs > 0) this.#broughtAt = now;
     if (!together) this.#pauseMs = undefined;
-    else if (jobs > 0) this.#pauseMs = Math.max(PAUSE_MS, PAUSE_PER_COST * costMs);
+    else if (jobs > 0) this.#pauseMs = pauseAfter(jobs, costMs);
     else if (this.#pauseMs !== undefined) this.#pauseMs *= 2;
   }
 
@@ -29,6 +32,9 @@ export class Trickle {
     return this.#pauseMs;
   }
 }
+
+const pauseAfter = (jobs: number, costMs: number): number =>
+  Math.max(PAUSE_MS, PAUSE_PER_COST * costMs, Math.min(PAUSE_PER_JOB * jobs, MAX_PAUSE_MS));
 
 /** Asks again in a while where jobs trickle in. */
 export class Trickles {

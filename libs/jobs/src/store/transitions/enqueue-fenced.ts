@@ -1,6 +1,6 @@
 import { type Runner, Statement } from "../../pg/statement.js";
 import { STANDS, StaleLanesError, standing, standingValues } from "../queues/standing.js";
-import type { NewJob } from "./enqueue.js";
+import type { NewJob } from "./new-jobs.js";
 
 // The share lock makes a take-over wait until the child is committed, and the child impossible after it.
 const insertForAttempt = new Statement(

@@ -1,6 +1,7 @@
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
 import { STANDS, StaleLanesError, standing, standingValues } from "../queues/standing.js";
-import { type Holder, type NewJob, asRecords, byKey } from "./enqueue.js";
+import { type Holder, byKey } from "./enqueue.js";
+import type { NewJob } from "./new-jobs.js";
 import type { ParentAttempt } from "./enqueue-fenced.js";
 
 // Calls with a window or with something to replace. What becomes of each is decided by the function, job by job
@@ -47,6 +48,25 @@ cross join lateral ${place(jobs, "me.of_queue")} placed
 where ${STANDS}
 union all select null, null, null where not ${STANDS}`,
 );
+
+/** The batch as the record sets of the statements read it. */
+function asRecords(batch: readonly NewJob[]): string {
+  // By hand: the payload is JSON text already and would be parsed and written again.
+  let text = "";
+  for (const job of batch) {
+    text += `${text === "" ? "[" : ","}{"id":${job.id},"lane":${job.lane},"kind":${JSON.stringify(job.kind)},"payload":${job.payload}`;
+    text += job.at === null ? `,"delay":${job.delayMs}` : `,"at":"${job.at.toISOString()}"`;
+    if (job.attempts !== null) text += `,"attempts":${job.attempts}`;
+    if (job.timeoutMs !== null) text += `,"timeout":${job.timeoutMs}`;
+    if (job.key !== null) text += `,"key":${JSON.stringify(job.key)}`;
+    if (job.unique) {
+      text += `,"conflict":"${job.unique.onConflict}"`;
+      if (job.unique.windowMs !== null) text += `,"window_ms":${job.unique.windowMs}`;
+    }
+    text += "}";
+  }
+  return `${text}]`;
+}
 
 /** Jobs of one queue, each key at most once a call; answers for each, in order, which job has its key then. @throws StaleLanesError */
 export async function enqueueUnique(

@@ -1,20 +1,12 @@
-import type { OnConflict } from "../../job/enqueue-options.js";
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
+import { STANDS, StaleLanesError, standing, standingValues } from "../queues/standing.js";
 import {
-  type NamedLane,
-  STANDS,
-  StaleLanesError,
-  standing,
-  standingValues,
-} from "../queues/standing.js";
-
-/** What a key asks for beyond being unique while its job is unfinished. */
-export interface Unique {
-  /** For how long it is unique at least, from now; null: no longer than its job is unfinished. */
-  windowMs: number | null;
-  /** What to do with a queued job that holds the key. */
-  onConflict: OnConflict;
-}
+  NEW_JOBS,
+  NEW_JOB_COLUMNS,
+  NEW_JOB_VALUES,
+  type NewJob,
+  newJobValues,
+} from "./new-jobs.js";
 
 /** The job that has the key after the call, or that was made without one. */
 export interface Holder {
@@ -23,40 +15,17 @@ export interface Holder {
   readonly replaced?: boolean;
 }
 
-/** A job as it goes into the table; null is what neither call nor definition said. */
-export interface NewJob extends NamedLane {
-  /** Known before the insert, so that a lost commit can be looked up and repeated. */
-  id: string;
-  delayMs: number;
-  at: Date | null;
-  attempts: number | null;
-  timeoutMs: number | null;
-  key: string | null;
-  /** Absent or null is a plain key, or none. */
-  unique?: Unique | null;
-  /** JSON text. */
-  payload: string;
-}
-
-// By the clock of the statement, not of the transaction: a delay counts from the call, and a job of a transaction that
-// has been open for long lies as near to the claims' cursors as it can when it is committed.
-const columns = (jobs: string) => `
-with ${standing(jobs, "$1::integer", 3)}, new as materialized (
-  select * from jsonb_to_recordset($2::text::jsonb) as new (
-    id bigint, lane smallint, kind text, delay float8, at timestamptz, attempts smallint, timeout bigint, key text, payload jsonb)
-), inserted as (
-  insert into ${jobs}.job (id, queue_id, lane, kind, run_at, attempts, timeout_ms, key, payload)
-  select id, $1::integer, lane, kind,
-    coalesce(at, to_timestamp(extract(epoch from statement_timestamp())::float8 + delay / 1000)), attempts, timeout, key,
-    coalesce(payload, 'null') -- a record set reads JSON's null as SQL's
-  from new where ${STANDS}`;
+const inserting = (jobs: string) => `
+with ${standing(jobs, "$1::integer", NEW_JOB_VALUES + 1)}, inserted as (
+  insert into ${jobs}.job (${NEW_JOB_COLUMNS})${NEW_JOBS}
+  where ${STANDS}`;
 
 /** Jobs without a key, sent for the first time: nothing can be in their way. */
 const insert = new Statement(
   "enqueue",
   (jobs) => `
 -- -> queued
-${columns(jobs)}
+${inserting(jobs)}
 )
 select 'stale' where not ${STANDS}`,
 );
@@ -66,7 +35,7 @@ const insertUnlessThere = new Statement(
   "enqueue_unless_there",
   (jobs) => `
 -- -> queued
-${columns(jobs)}
+${inserting(jobs)}
   on conflict do nothing
   returning id
 )
@@ -88,28 +57,8 @@ union all select id::text from ${jobs}.done where id = any($2::bigint[]) and que
 union all select id::text from ${jobs}.dead where id = any($2::bigint[]) and queue_id = $1::integer`,
 );
 
-/** The batch as the record sets of our statements read it. */
-export function asRecords(batch: readonly NewJob[]): string {
-  // By hand: the payload is JSON text already and would be parsed and written again.
-  let text = "";
-  for (const job of batch) {
-    text += `${text === "" ? "[" : ","}{"id":${job.id},"lane":${job.lane},"kind":${JSON.stringify(job.kind)},"payload":${job.payload}`;
-    text += job.at === null ? `,"delay":${job.delayMs}` : `,"at":"${job.at.toISOString()}"`;
-    if (job.attempts !== null) text += `,"attempts":${job.attempts}`;
-    if (job.timeoutMs !== null) text += `,"timeout":${job.timeoutMs}`;
-    if (job.key !== null) text += `,"key":${JSON.stringify(job.key)}`;
-    if (job.unique) {
-      text += `,"conflict":"${job.unique.onConflict}"`;
-      if (job.unique.windowMs !== null) text += `,"window_ms":${job.unique.windowMs}`;
-    }
-    text += "}";
-  }
-  return `${text}]`;
-}
-
 const valuesOf = (queueId: number, batch: readonly NewJob[]) => [
-  queueId,
-  asRecords(batch),
+  ...newJobValues(queueId, batch),
   ...standingValues(batch),
 ];
 
