@@ -292,13 +292,76 @@ describe.each(ways)("job.transaction() %s", (way, transaction) => {
     expect((await reached(bench, other.id, "succeeded")).result).toBeNull();
   });
 
-  it("refuses to go on when the transaction was ended inside", async () => {
+  it.each<[string, string[], string[]]>([
+    ["rollback", ["rollback"], []],
+    ["rollback, as a helper that tries again does", ["rollback", "begin"], []],
+    ["rollback and chain", ["rollback and chain"], []],
+    ["commit, whose writes stay", ["commit"], ["before"]],
+    ["commit and begin, whose writes stay", ["commit; begin"], ["before"]],
+    ["commit and chain, whose writes stay", ["commit and chain"], ["before"]],
+  ])("refuses to go on when fn has ended the transaction: %s", async (_what, ends, left) => {
+    const pay = async (tx: Queryable, what: string) =>
+      void (await tx.query(`insert into ${bench.schema}.payment (job, amount) values ($1, 5)`, [
+        what,
+      ]));
+    const { id, app } = await start(
+      async (job) =>
+        await transaction(job, async (tx) => {
+          await pay(tx, "before");
+          for (const end of ends) await tx.query(end);
+          if (ends.join(" ").match(/begin|chain/)) await pay(tx, "after");
+          return "paid";
+        }),
+    );
+    expect(await reached(bench, id, "dead")).toMatchObject({ result: null });
+    const [attempt] = await app.get(JobInspector).attempts(id);
+    expect(attempt!.error).toMatchObject({
+      name: "TransactionEndedError",
+      code: "TRANSACTION_ENDED",
+      message: expect.stringMatching(/fn has ended it, by commit or rollback/) as string,
+    });
+    expect(await payments()).toEqual(left);
+  });
+
+  it("knows its transaction by nothing that fn may do in it: savepoints, names, levels", async () => {
     const { id } = await start(
-      async (job) => await transaction(job, async (tx) => void (await tx.query("rollback"))),
+      async (job) =>
+        await transaction(job, async (tx) => {
+          // On a connection of ours nothing has taken a snapshot yet.
+          if (way === "on a connection of ours")
+            await tx.query("set transaction isolation level repeatable read");
+          await tx.query("savepoint one");
+          await payFor(job)(tx);
+          await tx.query("set local application_name = 'mine'; set local timezone = 'Asia/Tokyo'");
+          await tx.query("rollback to one; release one; savepoint two");
+          await payFor(job)(tx);
+          await tx.query("release two");
+        }),
     );
-    expect((await reached(bench, id, "dead")).last_error).toMatch(
-      /ended inside of job.transaction/,
+    await reached(bench, id, "succeeded");
+    expect(await payments()).toEqual([id]);
+  });
+
+  it("refuses it for jobs that are not kept, too", async () => {
+    const worker = { queues: { default: { keep: false } } };
+    const { id, app } = await start(
+      async (job) =>
+        await transaction(job, async (tx) => {
+          await payFor(job)(tx);
+          if (job.failures === 0) await tx.query("rollback; begin");
+        }),
+      { attempts: 2, worker },
     );
+    await until(async () => (await app.get(JobInspector).get(id)) === null, { what: "it is gone" });
+    expect(await payments()).toEqual([id]);
+    expect(
+      (
+        await bench.sql(
+          "select from jobs.attempt_error where failed_at > now() - interval '1 h' and error ->> 'code' = 'TRANSACTION_ENDED' and attempt = 1 and queue_id || '-' || job_id = $1",
+          [id],
+        )
+      ).length,
+    ).toBe(1);
   });
 
   it("enqueues with jobs.in(tx) in the same transaction", async () => {
@@ -632,6 +695,38 @@ describe("job.transaction(source, fn), the source", () => {
     } finally {
       await other.destroy();
       await bench.sql(`drop database ${name} with (force)`);
+    }
+  });
+
+  it("that does not say whether it is in a transaction: what fn has committed is found out all the same", async () => {
+    const client = new pg.Client({ connectionString: bench.url });
+    await client.connect();
+    const silent = {
+      transaction: async <T>(run: (tx: Queryable) => Promise<T>) => {
+        await client.query("begin");
+        try {
+          const value = await run({ query: (sql, values) => client.query(sql, values) });
+          await client.query("commit");
+          return value;
+        } catch (error) {
+          await client.query("rollback");
+          throw error;
+        }
+      },
+    };
+    try {
+      const { id } = await start(
+        async (job) =>
+          await job.transaction(silent, async (tx) => {
+            await payFor(job)(tx);
+            if (job.failures === 0) await tx.query("commit");
+          }),
+        { attempts: 2 },
+      );
+      expect(await reached(bench, id, "succeeded")).toMatchObject({ attempt: 2, failures: 1 });
+      expect(await payments()).toEqual([id, id]);
+    } finally {
+      await client.end();
     }
   });
 

@@ -70,6 +70,7 @@ export {
   PayloadTooLargeError,
   SchemaNotReadyError,
   ShutdownError,
+  TransactionEndedError,
   TransactionFailedError,
   TransactionOverError,
   TransactionUsedError,

@@ -67,6 +67,8 @@ export interface JobContext {
    * is committed together with it, or not at all. Its value is the result of the job.
    * Once per attempt; what the handler does afterwards changes nothing of the job any more.
    * @throws LeaseLostError when the attempt is not the current one any more; all is rolled back.
+   * @throws TransactionEndedError when `fn` has ended the transaction itself; what it has committed stays.
+   * @throws TransactionFailedError when a statement in it had failed and `fn` went on.
    * @throws TransactionUsedError when it is called again in the same attempt.
    */
   transaction<T>(this: void, fn: (client: pg.ClientBase) => Promise<T>): Promise<T>;

@@ -21,6 +21,7 @@ const all: errors.JobsError[] = [
   new errors.LeaseLostError("1-1", 2),
   new errors.TransactionUsedError("1-1"),
   new errors.TransactionFailedError("1-1"),
+  new errors.TransactionEndedError("1-1"),
   new errors.TransactionOverError("1-1"),
   new errors.JobTimeoutError(500),
   new errors.ShutdownError(),

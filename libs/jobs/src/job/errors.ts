@@ -27,6 +27,7 @@ export const ERROR_CODES = Object.freeze({
   LEASE_LOST: "the attempt is no longer the current one of its job",
   TRANSACTION_USED: "the attempt has had its transaction",
   TRANSACTION_FAILED: "a statement of the transaction had failed, and nobody minded",
+  TRANSACTION_ENDED: "job.transaction() found that fn had ended its transaction",
   TRANSACTION_OVER: "the connection of a transaction was used after its end",
   TIMEOUT: "the attempt ran longer than its timeout",
   SHUTDOWN: "the worker is draining and the grace period is over",
@@ -438,6 +439,28 @@ export class TransactionFailedError extends JobsError {
       `Expected the transaction of job ${id} to be sound when fn ended, found that a statement in it had failed and ` +
         `fn went on: all is rolled back. Throw its error, or put the statement into a savepoint; see error.cause.`,
       options,
+    );
+  }
+}
+
+/**
+ * `fn` of `job.transaction()` has ended the transaction itself, and perhaps begun another: the success was not written.
+ * What it had committed stays, and comes again with the next attempt.
+ */
+export class TransactionEndedError extends JobsError {
+  static {
+    named(this, "TransactionEndedError");
+  }
+
+  constructor(
+    /** The id of the job. */
+    readonly id: string,
+  ) {
+    super(
+      "TRANSACTION_ENDED",
+      `Expected the transaction of job ${id} to last until fn ends, found that fn has ended it, by commit or ` +
+        `rollback, or has reset all settings: the success is not written, and what is not committed is rolled back. ` +
+        `Leave the end of it to job.transaction(); undo a part of it with a savepoint.`,
     );
   }
 }

@@ -1,7 +1,12 @@
 import { randomBytes } from "node:crypto";
 import type pg from "pg";
 import type { TransactionSource } from "../handler/job-context.js";
-import { LeaseLostError, OptionsError, TransactionFailedError } from "../job/errors.js";
+import {
+  LeaseLostError,
+  OptionsError,
+  TransactionEndedError,
+  TransactionFailedError,
+} from "../job/errors.js";
 import { storableResult } from "../job/json.js";
 import { isVerdict } from "../job/verdict.js";
 import { endBackend } from "../pg/backend.js";
@@ -17,8 +22,9 @@ import {
 } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
 import type { Claim } from "../store/transitions/claim.js";
+import { markLocal } from "../store/transitions/mark.js";
 import type { Writes } from "../store/transitions/noted.js";
-import { succeed } from "../store/transitions/succeed.js";
+import { succeedWithin } from "../store/transitions/succeed.js";
 import { type Claimant, enter, outcome } from "../store/transitions/transact.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Attempt } from "./attempt.js";
@@ -89,7 +95,7 @@ export class Transactions {
     const settled: { value?: T; claim?: Claim; late?: { error: unknown } } = {};
     const unanswered = new Unanswered();
     /** Runs inside the transaction; what it throws rolls back. */
-    const settle = async (tx: Queryable, work: () => Promise<T>) => {
+    const settle = async (tx: Queryable, mark: string, work: () => Promise<T>) => {
       // It may have waited for a connection until the attempt was over.
       attempt.signal.throwIfAborted();
       if (!mayWork(attempt)) throw new LeaseLostError(attempt.id, attempt.attempt);
@@ -98,7 +104,7 @@ export class Transactions {
       if (isVerdict(value)) throw value;
       attempt.signal.throwIfAborted();
       unanswered.start();
-      settled.claim = await this.#succeed(attempt, tx, value);
+      settled.claim = await this.#succeed(attempt, tx, mark, value);
       settled.value = value;
       return value;
     };
@@ -126,7 +132,7 @@ export class Transactions {
     attempt: Attempt,
     tx: M,
     work: () => Promise<T>,
-    settle: (tx: Queryable, work: () => Promise<T>) => Promise<T>,
+    settle: Settle<T>,
   ): Promise<T> {
     if (typeof (tx as Partial<Queryable> | null)?.query !== "function") {
       throw refused(
@@ -135,11 +141,12 @@ export class Transactions {
         "something without",
       );
     }
-    await this.#enter(attempt, tx as Queryable);
-    return await settle(tx as Queryable, work);
+    const mark = newMark();
+    await this.#enter(attempt, tx as Queryable, mark);
+    return await settle(tx as Queryable, mark, work);
   }
 
-  async #enter(attempt: Attempt, tx: Queryable): Promise<void> {
+  async #enter(attempt: Attempt, tx: Queryable, mark: string): Promise<void> {
     const { timeoutMs, claim } = attempt;
     const bounds = { statementMs: timeoutMs + BEYOND_MS, lockMs: LOCK_MS };
     const expected = "a source for the database that has the jobs";
@@ -151,6 +158,7 @@ export class Transactions {
         claim.queueId,
         claim,
         bounds,
+        mark,
       );
       if (!ours) throw refused("source", expected, `another one, "${database}"`);
       if (lost) throw new LeaseLostError(attempt.id, claim.attempt);
@@ -163,13 +171,14 @@ export class Transactions {
   async #onOurs<T>(
     attempt: Attempt,
     fn: (tx: pg.ClientBase) => Promise<T>,
-    settle: (tx: Queryable, work: () => Promise<T>) => Promise<T>,
+    settle: Settle<T>,
   ): Promise<void> {
     const { clients, front } = this.ports;
     const { signal } = attempt;
+    const mark = newMark();
     // By this name its server process is found, behind a pooler too.
-    const name = `pg-jobs transaction ${randomBytes(6).toString("hex")}`;
-    const client = await this.#begun(signal, name);
+    const name = `pg-jobs transaction ${mark}`;
+    const client = await this.#begun(signal, name, mark);
     let given = false;
     const giveUp = () => {
       if (given) return;
@@ -190,7 +199,7 @@ export class Transactions {
           lent.takeBack();
         }
       };
-      await settle(client, work).catch((error: unknown) => {
+      await settle(client, mark, work).catch((error: unknown) => {
         if (error instanceof TransactionFailedError && lent.failure) error.cause = lent.failure;
         throw error;
       });
@@ -204,12 +213,12 @@ export class Transactions {
   }
 
   /** A connection that was kept may have died meanwhile: then another one begins. */
-  async #begun(signal: AbortSignal, name: string): Promise<pg.Client> {
+  async #begun(signal: AbortSignal, name: string, mark: string): Promise<pg.Client> {
     const { clients } = this.ports;
     for (let round = 1; ; round++) {
       const client = await this.#taken(signal);
       try {
-        const begin = `${BEGIN}; set local application_name = '${name}'`;
+        const begin = `${BEGIN}; set local application_name = '${name}'; ${markLocal(mark)}`;
         await replied(client.query(begin), () => clients.drop(client));
         signal.throwIfAborted();
         return client;
@@ -234,11 +243,9 @@ export class Transactions {
   }
 
   /** The last statement before the commit; answers the claim that it has settled. */
-  async #succeed(attempt: Attempt, tx: Queryable, value: unknown): Promise<Claim> {
+  async #succeed(attempt: Attempt, tx: Queryable, mark: string, value: unknown): Promise<Claim> {
     const { listener } = this.ports;
-    const status = await transactionStatus(tx);
-    if (status === "I")
-      throw new Error("the transaction was ended inside of job.transaction(); leave that to it");
+    if ((await transactionStatus(tx)) === "I") throw new TransactionEndedError(attempt.id);
     const { text, problem } = storableResult(value, this.ports.resultLimit);
     if (problem !== undefined) listener.trouble(`the result is not stored: ${problem}`, attempt);
     // On another connection, and it locks nothing that our statement waits for. This transaction itself may have
@@ -257,15 +264,17 @@ export class Transactions {
         const { claim } = attempt;
         const fence = { id: claim.id, attempt: claim.attempt, result: text };
         const done = await replied(
-          succeed(
-            firstOnly(this.ports.on(tx)),
+          succeedWithin(
+            this.ports.on(tx),
             claim.queueId,
             claim.worker,
-            [fence],
+            fence,
+            mark,
             this.ports.writes(claim.queueId),
           ),
         );
-        if (done.has(claim.id)) return claim;
+        if (done === "finished") return claim;
+        if (done === "ended") throw new TransactionEndedError(attempt.id);
         // The process was handed the same run again meanwhile.
         if (attempt.claim === claim) break;
       }
@@ -312,16 +321,12 @@ interface Queryable {
   query(sql: string, values?: unknown[]): Promise<unknown>;
 }
 
+type Settle<T> = (tx: Queryable, mark: string, work: () => Promise<T>) => Promise<T>;
+
+const newMark = () => randomBytes(6).toString("hex");
+
 /** A source may run its transaction again, when that has sent the success already. */
 const mayWork = ({ phase, settling }: Attempt): boolean => phase === "running" || settling;
-
-/** Only what the statement itself has settled counts: whatever looks up who else may have done so finds nothing. */
-function firstOnly(runner: Runner): Runner {
-  let asked = 0;
-  return {
-    run: async (statement, values) => (asked++ === 0 ? await runner.run(statement, values) : []),
-  };
-}
 
 const refused = (what: string, expected: string, found: string): OptionsError =>
   new OptionsError("job.transaction(source, fn)", [

@@ -1,5 +1,6 @@
 import type { Runner } from "../../pg/statement.js";
 import { type Fence, fenceValues, fenced, field } from "./fence.js";
+import { marked } from "./mark.js";
 import { NotedStatement, type Writes } from "./noted.js";
 import { finished } from "./settled.js";
 
@@ -18,6 +19,55 @@ type FinishJobs = (
 
 /** Moves running jobs to `done` in one statement; answers those of the batch that were still ours. */
 export function finish(verb: string, state: 1 | 2): FinishJobs {
+  const { kept, forgotten } = statements(verb, state);
+  return async (runner, queueId, worker, batch, writes = {}) => {
+    const values = valuesOf(queueId, worker, batch);
+    if (writes.keep === false) {
+      const rows = await runner.run(forgotten.for(writes), values);
+      return new Set(rows.map(([id]) => id!));
+    }
+    const [row] = await runner.run(kept.whenFull(writes), values);
+    // Nearly always all of them: a count is cheaper than their ids.
+    if (Number(row![0]) === batch.length) return new Set(batch.map((one) => one.id));
+    return await finished(runner, queueId, worker, batch);
+  };
+}
+
+/** `ended`: the transaction is another one than that which was marked. */
+export type FinishedWithin = "finished" | "lost" | "ended";
+
+/**
+ * The same for one job at the end of somebody's transaction, which `mark.ts` marks: when
+ * whoever has it has ended it, and perhaps begun another, nothing is written.
+ */
+export function finishWithin(
+  verb: string,
+  state: 1 | 2,
+): (
+  runner: Runner,
+  queueId: number,
+  worker: number,
+  one: Finish,
+  mark: string,
+  writes?: Writes,
+) => Promise<FinishedWithin> {
+  const { kept, forgotten } = statements(`${verb}_within`, state, true);
+  return async (runner, queueId, worker, one, mark, writes = {}) => {
+    const statement = writes.keep === false ? forgotten.for(writes) : kept.whenFull(writes);
+    const [row] = await runner.run(statement, [...valuesOf(queueId, worker, [one]), mark]);
+    const [n, same] = row!;
+    return n === "1" ? "finished" : same!.startsWith("t") ? "lost" : "ended";
+  };
+}
+
+const valuesOf = (queueId: number, worker: number, batch: readonly Finish[]) =>
+  fenceValues(queueId, worker, batch, (one) => one.result ?? "null");
+
+function statements(
+  verb: string,
+  state: 1 | 2,
+  within = false,
+): { kept: NotedStatement; forgotten: NotedStatement } {
   const word = state === 1 ? "succeeded" : "skipped";
   const told = {
     event: word,
@@ -25,13 +75,16 @@ export function finish(verb: string, state: 1 | 2): FinishJobs {
     modes: ["full" as const],
     ...(state === 2 ? { details: "jsonb_build_object('reason', result ->> 'reason')" } : {}),
   };
-  const statement = new NotedStatement(
+  // The mark names no column: in another transaction the row is not even looked for, nor locked.
+  const where = within ? `${marked("$5")} and ${fenced}` : fenced;
+  const same = within ? `, ${marked("$5")} as same` : "";
+  const kept = new NotedStatement(
     verb,
     (jobs, note) => `
 -- running -> ${word}
 with mine as (
   delete from ${jobs}.job j
-  where ${fenced}
+  where ${where}
   returning j.id, j.created_at, j.run_at, j.claimed_at, j.worker, j.attempt, j.queue_id, j.failures, j.lane, j.generation,
     j.attempts, j.timeout_ms, j.kind, j.key, j.limit_key, j.headers, j.payload, nullif(${field(1)}, 'null') as result
 ), moved as (
@@ -41,32 +94,22 @@ with mine as (
     attempts, ${state}, timeout_ms, kind, key, limit_key, headers, payload, result
   from mine
 )${note(told)}
-select count(*) from mine`,
+select count(*)${same} from mine`,
   );
   // Nothing is left of them but a number among the pruned, and their history where it is written whole.
-  const forgetting = new NotedStatement(
+  const forgotten = new NotedStatement(
     `${verb}_and_forget`,
     (jobs, note) => `
 -- running -> ${word}, not kept
 with mine as (
   delete from ${jobs}.job j
-  where ${fenced}
+  where ${where}
   returning j.id, j.queue_id, j.lane, j.claimed_at, j.attempt, j.generation, ${field(1)} as result
 ), counted as (
   insert into ${jobs}.stat_delta (queue_id, lane, state, day, n)
   select queue_id, lane % 10000, 5, 'epoch', count(*) from mine group by 1, 2
 )${note(told)}
-select id from mine`,
+select ${within ? "count(*)" : "id"}${same} from mine`,
   );
-  return async (runner, queueId, worker, batch, writes = {}) => {
-    const values = fenceValues(queueId, worker, batch, (one) => one.result ?? "null");
-    if (writes.keep === false) {
-      const rows = await runner.run(forgetting.for(writes), values);
-      return new Set(rows.map(([id]) => id!));
-    }
-    const [row] = await runner.run(statement.whenFull(writes), values);
-    // Nearly always all of them: a count is cheaper than their ids.
-    if (Number(row![0]) === batch.length) return new Set(batch.map((one) => one.id));
-    return await finished(runner, queueId, worker, batch);
-  };
+  return { kept, forgotten };
 }

@@ -2,6 +2,7 @@ import { isLockTimeout } from "../../pg/sqlstate.js";
 import { type Runner, Statement } from "../../pg/statement.js";
 import { existing } from "./enqueue.js";
 import { type Fence, fenceValues, fenced } from "./fence.js";
+import { setMark } from "./mark.js";
 import { finished } from "./settled.js";
 
 // Around a success that is settled in somebody's own transaction.
@@ -29,14 +30,14 @@ with me as materialized (
 select count(w.id), current_database(),
   current_setting('transaction_isolation') in ('repeatable read', 'serializable') and not exists (select from me),
   ${bounded("statement_timeout", "$4")},
-  ${bounded("idle_in_transaction_session_timeout", "$4")}, ${bounded("lock_timeout", "$5")}
+  ${bounded("idle_in_transaction_session_timeout", "$4")}, ${bounded("lock_timeout", "$5")}, ${setMark("$9")}
 from (select 1) one left join ${jobs}.worker w on w.id = $1::integer and w.host = $2::text and w.pid = $3::integer`;
 });
 
 const MAX_MS = 2_147_483_647;
 
 /**
- * Bounds a transaction that is not ours, and says whether it is in our database, by its name if not; `lost`: its
+ * Bounds and marks a transaction that is not ours, and says whether it is in our database, by its name if not; `lost`: its
  * snapshot has found that this attempt is not the current one.
  */
 export async function enter(
@@ -45,6 +46,7 @@ export async function enter(
   queueId: number,
   fence: Fence,
   { statementMs, lockMs }: { statementMs: number; lockMs: number },
+  mark: string,
 ): Promise<{ ours: boolean; database: string; lost: boolean }> {
   const [row] = await runner.run(enterTransaction, [
     id,
@@ -55,6 +57,7 @@ export async function enter(
     queueId,
     fence.id,
     fence.attempt,
+    mark,
   ]);
   const [known, database, lost] = row!;
   return { ours: known === "1", database: String(database), lost: lost!.startsWith("t") };
