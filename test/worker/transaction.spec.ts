@@ -364,6 +364,44 @@ describe.each(ways)("job.transaction() %s", (way, transaction) => {
     ).toBe(1);
   });
 
+  it("has ended when it has, not when its transaction began; also in what its history says", async () => {
+    const clock = async () =>
+      (await bench.sql<{ at: string }>("select clock_timestamp()::text as at"))[0]!.at;
+    for (const keep of [true, false]) {
+      let before = "";
+      let asked: unknown;
+      const { id, app } = await start(
+        async (job) =>
+          await transaction(job, async (tx) => {
+            await payFor(job)(tx);
+            asked = await app.get(JobQueue).cancel(job.id);
+            before = await clock();
+          }),
+        { worker: { queues: { default: { history: "full", keep } } } },
+      );
+      const ended = async () => {
+        const told = await app.get(JobInspector).history(id);
+        return told.at(-1)?.event === "succeeded" ? told : undefined;
+      };
+      await until(async () => await ended(), { what: "it has succeeded" });
+      const after = await clock();
+      expect(asked).toBe("requested");
+      expect((await ended())!.map(({ event }) => event).slice(-2)).toEqual([
+        "cancel-requested",
+        "succeeded",
+      ]);
+      const times = await bench.sql<{ within: boolean }>(
+        `select at between $2 and $3 as within from (
+          select finished_at as at from jobs.done where queue_id || '-' || id = $1
+          union all
+          select at from jobs.event where event = 'succeeded' and queue_id || '-' || job_id = $1) ends`,
+        [id, before, after],
+      );
+      expect(times).toEqual(Array.from({ length: keep ? 2 : 1 }, () => ({ within: true })));
+      await app.close();
+    }
+  });
+
   it("enqueues with jobs.in(tx) in the same transaction", async () => {
     let jobs: JobQueue;
     const { id, app } = await start(

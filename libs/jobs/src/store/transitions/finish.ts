@@ -37,8 +37,8 @@ export function finish(verb: string, state: 1 | 2): FinishJobs {
 export type FinishedWithin = "finished" | "lost" | "ended";
 
 /**
- * The same for one job at the end of somebody's transaction, which `mark.ts` marks: when
- * whoever has it has ended it, and perhaps begun another, nothing is written.
+ * The same for one job at the end of somebody's transaction, which `mark.ts` marks. That may have begun long ago; and
+ * when whoever has it has ended it, and perhaps begun another, nothing is written.
  */
 export function finishWithin(
   verb: string,
@@ -74,9 +74,12 @@ function statements(
     from: "mine",
     modes: ["full" as const],
     ...(state === 2 ? { details: "jsonb_build_object('reason', result ->> 'reason')" } : {}),
+    ...(within ? { at: "finished_at" } : {}),
   };
   // The mark names no column: in another transaction the row is not even looked for, nor locked.
   const where = within ? `${marked("$5")} and ${fenced}` : fenced;
+  const at = within ? ", clock_timestamp() as finished_at" : "";
+  const finishedAt = within ? ", finished_at" : "";
   const same = within ? `, ${marked("$5")} as same` : "";
   const kept = new NotedStatement(
     verb,
@@ -86,12 +89,12 @@ with mine as (
   delete from ${jobs}.job j
   where ${where}
   returning j.id, j.created_at, j.run_at, j.claimed_at, j.worker, j.attempt, j.queue_id, j.failures, j.lane, j.generation,
-    j.attempts, j.timeout_ms, j.kind, j.key, j.limit_key, j.headers, j.payload, nullif(${field(1)}, 'null') as result
+    j.attempts, j.timeout_ms, j.kind, j.key, j.limit_key, j.headers, j.payload, nullif(${field(1)}, 'null') as result${at}
 ), moved as (
   insert into ${jobs}.done (id, created_at, run_at, started_at, worker, attempt, queue_id, failures, lane, generation,
-    attempts, state, timeout_ms, kind, key, limit_key, headers, payload, result)
+    attempts, state, timeout_ms, kind, key, limit_key, headers, payload, result${finishedAt})
   select id, created_at, run_at, claimed_at, worker, attempt, queue_id, failures, lane % 10000, generation,
-    attempts, ${state}, timeout_ms, kind, key, limit_key, headers, payload, result
+    attempts, ${state}, timeout_ms, kind, key, limit_key, headers, payload, result${finishedAt}
   from mine
 )${note(told)}
 select count(*)${same} from mine`,
@@ -104,7 +107,7 @@ select count(*)${same} from mine`,
 with mine as (
   delete from ${jobs}.job j
   where ${where}
-  returning j.id, j.queue_id, j.lane, j.claimed_at, j.attempt, j.generation, ${field(1)} as result
+  returning j.id, j.queue_id, j.lane, j.claimed_at, j.attempt, j.generation, ${field(1)} as result${at}
 ), counted as (
   insert into ${jobs}.stat_delta (queue_id, lane, state, day, n)
   select queue_id, lane % 10000, 5, 'epoch', count(*) from mine group by 1, 2

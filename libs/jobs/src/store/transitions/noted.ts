@@ -18,6 +18,8 @@ export type Note = (note: {
   modes: readonly ("exceptions" | "full")[];
   /** An expression over a row of `from`; default none. */
   details?: string;
+  /** The same for when it was; default when the transaction began. */
+  at?: string;
 }) => string;
 
 /** SQL: whether the queue of the statement, `$1`, has one of these modes; looked up once. */
@@ -34,9 +36,9 @@ export class NotedStatement {
     this.#noted = new Statement(`${name}_noted`, (jobs) =>
       build(
         jobs,
-        ({ event, from, modes, details = "null::jsonb" }) => `, told as (
-  insert into ${jobs}.event (job_id, started_at, attempt, worker, queue_id, generation, event, details)
-  select id, claimed_at, attempt, $4::integer, queue_id, generation, '${event}', ${details}
+        ({ event, from, modes, details = "null::jsonb", at = "now()" }) => `, told as (
+  insert into ${jobs}.event (job_id, at, started_at, attempt, worker, queue_id, generation, event, details)
+  select id, ${at}, claimed_at, attempt, $4::integer, queue_id, generation, '${event}', ${details}
   from ${from} where ${modeIs(jobs, modes)}
 )`,
         true,
