@@ -169,6 +169,32 @@ describe.each(ways)("job.transaction() %s", (way, transaction) => {
     expect(await payments()).toEqual([id]);
   });
 
+  it("is not there again when it has failed; the first failure is the cause of the refusal", async () => {
+    const { id, app } = await start(async (job) => {
+      const failing = async () => {
+        await transaction(job, async (tx) => {
+          await payFor(job)(tx);
+          throw new Error("no money");
+        });
+      };
+      await failing().catch(failing).catch(failing);
+    });
+    expect((await reached(bench, id, "dead")).last_error).toMatch(
+      /found another after the first has failed/,
+    );
+    const [attempt] = await app.get(JobInspector).attempts(id);
+    expect(attempt!.error).toMatchObject({
+      code: "TRANSACTION_USED",
+      cause: { message: "no money" },
+    });
+    const [letter] = await bench.sql(
+      "select error from jobs.dead where queue_id || '-' || id = $1",
+      [id],
+    );
+    expect(letter).toMatchObject({ error: { cause: { message: "no money" } } });
+    expect(await payments()).toEqual([]);
+  });
+
   it("has settled the attempt: a later throw, or verdict, is an event and no failure", async () => {
     const { id, names, told, app } = await start(
       async (job) => {

@@ -405,7 +405,7 @@ export class LeaseLostError extends JobsError {
   }
 }
 
-/** `job.transaction()` was called again: it ends the attempt, and an attempt ends once. */
+/** `job.transaction()` was called again: it ends the attempt, and an attempt ends once. `cause`: why the first has failed. */
 export class TransactionUsedError extends JobsError {
   static {
     named(this, "TransactionUsedError");
@@ -414,11 +414,14 @@ export class TransactionUsedError extends JobsError {
   constructor(
     /** The id of the job. */
     readonly id: string,
+    { cause }: ErrorOptions = {},
   ) {
+    const after = cause === undefined ? "" : " after the first has failed (see error.cause)";
     super(
       "TRANSACTION_USED",
-      `Expected one job.transaction() in an attempt of job ${id}, found another: it ends the attempt. ` +
+      `Expected one job.transaction() in an attempt of job ${id}, found another${after}: it ends the attempt. ` +
         `Write everything in one of them; after a failure let the job run again.`,
+      cause === undefined ? undefined : { cause },
     );
   }
 }

@@ -32,6 +32,12 @@ export interface AttemptPorts {
 /** waiting for a slot → running → ended (its settle is under way) → over */
 export type AttemptPhase = "waiting" | "running" | "ended" | "over";
 
+interface OwnTransaction {
+  readonly work: Promise<unknown>;
+  open: boolean;
+  failure?: unknown;
+}
+
 /** One run of one job, from its claim until it is settled or lost; handlers see it as their {@link JobContext}. */
 export class Attempt implements JobContext {
   phase: AttemptPhase = "waiting";
@@ -53,7 +59,7 @@ export class Attempt implements JobContext {
   #aborted: { reason: unknown } | undefined;
   #logger: JobLogger | undefined;
   #payload: { readonly value: unknown } | undefined;
-  #transaction: { readonly work: Promise<unknown>; open: boolean } | undefined;
+  #transaction: OwnTransaction | undefined;
 
   constructor(
     /** Replaced when the same process is handed the same job again. */
@@ -118,15 +124,23 @@ export class Attempt implements JobContext {
   }
 
   #transact<T>(first: unknown, second?: (tx: never) => Promise<unknown>): Promise<T> {
-    if (this.#transaction) return Promise.reject(new TransactionUsedError(this.id));
+    if (this.#transaction)
+      return Promise.reject(
+        new TransactionUsedError(this.id, { cause: this.#transaction.failure }),
+      );
     const work = second
       ? this.ports.transaction(this, Object(first) as TransactionSource<never>, second)
       : this.ports.transaction(this, undefined, first as (tx: never) => Promise<unknown>);
-    const transaction = { work, open: true };
+    const transaction: OwnTransaction = { work, open: true };
     this.#transaction = transaction;
-    const over = () => void (transaction.open = false);
     // Nobody may wait for it: a failure is then met at the end of the body.
-    work.then(over, over);
+    work.then(
+      () => (transaction.open = false),
+      (error: unknown) => {
+        transaction.open = false;
+        if (!isVerdict(error)) transaction.failure = error;
+      },
+    );
     return work as Promise<T>;
   }
 
