@@ -227,6 +227,7 @@ describe("an option that is wrong", () => {
     [/an object/, "now"],
   ])("is told as %s, through every door", async (message, options) => {
     const client = await bench.client();
+    await client.query("begin");
     for (const queue of [jobs, jobs.in(client)]) {
       const calls = [
         queue.enqueue("work", {}, options as EnqueueOptions),
@@ -237,6 +238,7 @@ describe("an option that is wrong", () => {
         await expect(call).rejects.toThrow(message);
       }
     }
+    await client.query("rollback");
     client.release();
   });
 

@@ -263,6 +263,46 @@ describe("a TypeORM QueryRunner", () => {
   });
 });
 
+describe("a pg client", () => {
+  let client: pg.Client;
+  beforeEach(async () => {
+    client = new pg.Client({ connectionString: bench.url });
+    await client.connect();
+  });
+  afterEach(async () => await client.end());
+
+  it("without a transaction is refused: before its begin is answered, and after it has ended", async () => {
+    const { id } = await jobs.enqueue("work", {});
+    expect(() => jobs.in(client)).toThrow(OptionsError);
+    expect(() => jobs.in(client)).toThrow(/a client outside a transaction: await its begin first/);
+    for (const end of ["commit", "rollback"]) {
+      const begun = client.query("begin");
+      expect(() => jobs.in(client)).toThrow(OptionsError);
+      await begun;
+      const kept = jobs.in(client);
+      await client.query(end);
+      expect(() => jobs.in(client)).toThrow(OptionsError);
+      await expect(kept.enqueue("work", {})).rejects.toThrow(OptionsError);
+      await expect(kept.enqueueMany("work", [{}])).rejects.toThrow(OptionsError);
+      await expect(kept.cancel(id)).rejects.toThrow(OptionsError);
+    }
+    expect(await ids()).toEqual([id]);
+    expect(await bench.state(id)).toBe("queued");
+  });
+
+  it("that is not connected yet is refused", () => {
+    expect(() => jobs.in(new pg.Client({ connectionString: bench.url }))).toThrow(OptionsError);
+  });
+
+  it("that cannot say whether it is in one is taken at its word", async () => {
+    const old: TransactionLike = { query: (sql, params) => client.query(sql, params) };
+    await client.query("begin");
+    const { id } = await jobs.in(old).enqueue("work", {});
+    await client.query("commit");
+    expect(await ids()).toEqual([id]);
+  });
+});
+
 // Not behind a pooler: the two hold the pool's two connections, and none is left for us to make lanes on.
 (behindPooler ? describe.skip : describe)("two transactions with the same keys", () => {
   it("in opposite order of queues do not wait for one another", async () => {

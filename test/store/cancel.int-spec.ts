@@ -272,6 +272,7 @@ it("on a schema of the release before it is refused: the counters there would no
     const queue = await old.producer();
     const { id } = await queue.enqueue("work", {});
     const one = await old.client();
+    await one.query("begin");
     const refused = { code: "SCHEMA_NOT_READY", found: 1, needed: 2, feature: "cancel" };
     await expect(queue.cancel(id)).rejects.toMatchObject(refused);
     await expect(queue.in(one).cancel(id)).rejects.toMatchObject(refused);

@@ -211,6 +211,7 @@ describe("without a schema", () => {
   it("producers are told so, and work as soon as it is there", async () => {
     const jobs = await bench.producer();
     const client = await bench.client();
+    await client.query("begin");
     const calls = () => [
       jobs.enqueue("work", {}),
       jobs.enqueueMany("work", [{}, { payload: {}, key: "k" }]),
@@ -224,6 +225,7 @@ describe("without a schema", () => {
     }
     await bench.migrate();
     await expect(Promise.all(calls())).resolves.toHaveLength(5);
+    await client.query("commit");
     client.release();
   });
 

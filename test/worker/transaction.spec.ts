@@ -762,6 +762,24 @@ describe("job.transaction(source, fn), the source", () => {
     }
   });
 
+  it("is refused when it is in no transaction, before anything is done", async () => {
+    const client = new pg.Client({ connectionString: bench.url });
+    await client.connect();
+    let ran = false;
+    try {
+      const none = { transaction: <T>(run: (tx: pg.Client) => Promise<T>) => run(client) };
+      const { id } = await start(
+        async (job) => await job.transaction(none, async () => void (ran = true)),
+      );
+      expect((await reached(bench, id, "dead")).last_error).toMatch(
+        /Invalid job.transaction\(source, fn\):\s+- tx: .* a client outside a transaction/,
+      );
+      expect(ran).toBe(false);
+    } finally {
+      await client.end();
+    }
+  });
+
   it("that does not say whether it is in a transaction: what fn has committed is found out all the same", async () => {
     const client = new pg.Client({ connectionString: bench.url });
     await client.connect();

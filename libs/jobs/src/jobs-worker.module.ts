@@ -167,7 +167,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
           }
         },
         logger: (attempt) => new JobLog(attempt),
-        on: (tx) => onTransaction(tx, store.schema),
+        on: (tx) => onTransaction(tx, store.schema, "job.transaction(source, fn)"),
         enqueue: async (attempt, definition, payload, options) => {
           return await enqueueFor(
             { store, hints, payloadLimit },

@@ -97,7 +97,8 @@ export class JobQueue {
 
   /**
    * The same inside the caller's transaction: the job exists if and only if it commits.
-   * @param tx a TypeORM EntityManager or QueryRunner, or a `pg` client, inside its transaction.
+   * @param tx a TypeORM EntityManager or QueryRunner, or a `pg` client, inside its transaction: await its `begin` first.
+   * @throws OptionsError for what is in no transaction, now and at each call; a `pg` client before 8.16 cannot say.
    */
   in(tx: TransactionLike): TransactionalQueue {
     const runner = onTransaction(tx, this.store.schema);

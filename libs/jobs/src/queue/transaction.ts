@@ -8,24 +8,24 @@ export interface TransactionLike {
 }
 
 /** Runs our statements on the caller's transaction and brings rows into our shape. */
-export function onTransaction(tx: TransactionLike, schema: string): Runner {
-  readable("jobs.in(tx)", () => refuseWhatIsNone(tx));
+export function onTransaction(tx: TransactionLike, schema: string, where = "jobs.in(tx)"): Runner {
+  readable(where, () => refuseWhatIsNone(tx, where));
   return {
     async run(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
       // It may have ended since: whoever keeps the queue longer must not enqueue outside of it.
-      refuseWhatIsNone(tx);
+      refuseWhatIsNone(tx, where);
       const result = await tx.query(statement.text(schema), values as unknown[]);
-      return readable("jobs.in(tx)", () => rowsOf(result));
+      return readable(where, () => rowsOf(result, where));
     },
   };
 }
 
-function rowsOf(result: unknown): Row[] {
+function rowsOf(result: unknown, where: string): Row[] {
   const rows: unknown = Array.isArray(result)
     ? result
     : (result as { rows?: unknown } | null | undefined)?.rows;
   if (!Array.isArray(rows) || !rows.every((row) => typeof row === "object" && row !== null))
-    throw new OptionsError("jobs.in(tx)", [
+    throw new OptionsError(where, [
       "tx.query: expected rows, or a result that has them, found neither",
     ]);
   return (rows as object[]).map((row) =>
@@ -34,7 +34,7 @@ function rowsOf(result: unknown): Row[] {
 }
 
 /** A pool or a DataSource would answer each query on any connection: the job would not be in the transaction. */
-function refuseWhatIsNone(tx: TransactionLike): void {
+function refuseWhatIsNone(tx: TransactionLike, where: string): void {
   const expected = "a TypeORM EntityManager or QueryRunner, or a pg client, inside its transaction";
   const found =
     typeof tx?.query !== "function"
@@ -47,8 +47,10 @@ function refuseWhatIsNone(tx: TransactionLike): void {
             ? "an EntityManager outside a transaction, whose queries go to any connection"
             : runnerOf(tx).isTransactionActive === false
               ? "a QueryRunner without an active transaction: call startTransaction() first, and enqueue before its commit"
-              : undefined;
-  if (found) throw new OptionsError("jobs.in(tx)", [`tx: expected ${expected}; found ${found}`]);
+              : isClientOutside(tx)
+                ? "a client outside a transaction: await its begin first, and enqueue before its commit"
+                : undefined;
+  if (found) throw new OptionsError(where, [`tx: expected ${expected}; found ${found}`]);
 }
 
 /** `dataSource.manager`: only those that a transaction made have a QueryRunner. */
@@ -56,6 +58,14 @@ const isManagerOfNone = (tx: TransactionLike): boolean =>
   "createQueryBuilder" in tx &&
   "getRepository" in tx &&
   (tx as { queryRunner?: unknown }).queryRunner === undefined;
+
+/** A client of `pg` 8.16 or newer says what the server told it last; what it has still in line does not count. */
+function isClientOutside(tx: TransactionLike): boolean {
+  const { getTransactionStatus } = tx as { getTransactionStatus?: () => string | null };
+  if (typeof getTransactionStatus !== "function") return false;
+  const status = getTransactionStatus.call(tx);
+  return status !== "T" && status !== "E";
+}
 
 interface TypeOrmRunner {
   connection?: { subscribers?: object[] };
