@@ -4,7 +4,9 @@ import {
   type JobView,
   OptionsError,
   SchemaNotReadyError,
+  TransactionFailedError,
   type TransactionLike,
+  TransactionOverError,
 } from "nestjs-pg-jobs";
 import pg from "pg";
 import { DataSource } from "typeorm";
@@ -168,6 +170,30 @@ describe.each(Object.entries(CALLERS))("in the transaction of %s", (caller, with
     expect(await bench.sql(view, [id])).toEqual([{ kind, ...fresh, state: "queued" }]);
   });
 
+  it("that has failed it is refused by name, with the cause, and nothing is there", async () => {
+    const { id } = await jobs.enqueue("work", {});
+    const refusals: unknown[] = [];
+    const call = within(async (tx) => {
+      await tx.query("select 1 / 0").catch(() => undefined);
+      for (const refused of [
+        () => jobs.in(tx).enqueue("work", {}),
+        () => jobs.in(tx).enqueue("work", {}, { key: "k", window: "1h" }),
+        () => jobs.in(tx).enqueueMany("work", [{}, { payload: {}, key: "k" }]),
+        () => jobs.in(tx).cancel(id),
+      ])
+        refusals.push(await refused().catch((error: unknown) => error));
+      throw new Rollback();
+    });
+    await expect(call).rejects.toThrow(Rollback);
+    expect(refusals).toHaveLength(4);
+    for (const refusal of refusals) {
+      expect(refusal).toBeInstanceOf(TransactionFailedError);
+      expect(refusal).toMatchObject({ id: null, cause: { code: "25P02" } });
+    }
+    expect(await ids()).toEqual([id]);
+    expect(await bench.state(id)).toBe("queued");
+  });
+
   it("a bad payload is refused before anything is sent, so that the transaction goes on", async () => {
     await within(async (tx) => {
       await expect(jobs.in(tx).enqueue("work", { n: NaN })).rejects.toMatchObject({
@@ -300,6 +326,27 @@ describe("a pg client", () => {
     const { id } = await jobs.in(old).enqueue("work", {});
     await client.query("commit");
     expect(await ids()).toEqual([id]);
+  });
+
+  it("that is closed, or lost, is refused by name, with the cause", async () => {
+    await client.query("begin");
+    const closed = jobs.in(client);
+    await client.end();
+    const lost = new pg.Client({ connectionString: bench.url });
+    lost.on("error", () => undefined);
+    await lost.connect();
+    await lost.query("begin");
+    const gone = jobs.in(lost);
+    (
+      lost as unknown as { connection: { stream: { destroy(): void } } }
+    ).connection.stream.destroy();
+    for (const queue of [closed, gone])
+      for (const call of [queue.enqueue("work", {}), queue.enqueueMany("work", [{}])]) {
+        const error = await call.catch((thrown: unknown) => thrown);
+        expect(error).toBeInstanceOf(TransactionOverError);
+        expect(error).toMatchObject({ id: null, cause: expect.any(Error) as Error });
+      }
+    expect(await ids()).toEqual([]);
   });
 });
 

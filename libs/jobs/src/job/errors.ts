@@ -26,9 +26,9 @@ export const ERROR_CODES = Object.freeze({
   LANES_USED_UP: "the queue has had all kinds and priorities that it can tell apart",
   LEASE_LOST: "the attempt is no longer the current one of its job",
   TRANSACTION_USED: "the attempt has had its transaction",
-  TRANSACTION_FAILED: "a statement of the transaction had failed, and nobody minded",
+  TRANSACTION_FAILED: "a statement of the transaction had failed before",
   TRANSACTION_ENDED: "job.transaction() found that fn had ended its transaction",
-  TRANSACTION_OVER: "the connection of a transaction was used after its end",
+  TRANSACTION_OVER: "the connection of a transaction was used after its end, or closed",
   TIMEOUT: "the attempt ran longer than its timeout",
   SHUTDOWN: "the worker is draining and the grace period is over",
 });
@@ -426,21 +426,24 @@ export class TransactionUsedError extends JobsError {
   }
 }
 
-/** A statement inside `job.transaction()` had failed and its error was swallowed: such a transaction cannot commit. */
+/** A statement in the transaction of `job.transaction()` or `jobs.in(tx)` had failed: such a transaction cannot commit. */
 export class TransactionFailedError extends JobsError {
   static {
     named(this, "TransactionFailedError");
   }
 
   constructor(
-    /** The id of the job. */
-    readonly id: string,
+    /** The id of the job whose transaction it was; null when it was one of `jobs.in(tx)`. */
+    readonly id: string | null,
     options?: ErrorOptions,
   ) {
     super(
       "TRANSACTION_FAILED",
-      `Expected the transaction of job ${id} to be sound when fn ended, found that a statement in it had failed and ` +
-        `fn went on: all is rolled back. Throw its error, or put the statement into a savepoint; see error.cause.`,
+      id === null
+        ? `Expected the transaction of jobs.in(tx) to be sound, found that a statement in it had failed before: it ` +
+            `takes no other. The call has changed nothing; roll back, wholly or to a savepoint; see error.cause.`
+        : `Expected the transaction of job ${id} to be sound when fn ended, found that a statement in it had failed ` +
+            `and fn went on: all is rolled back. Throw its error, or put the statement into a savepoint; see error.cause.`,
       options,
     );
   }
@@ -468,20 +471,25 @@ export class TransactionEndedError extends JobsError {
   }
 }
 
-/** The connection of a `job.transaction()` was used when that was over: nothing was sent. */
+/** The connection of a transaction was used when that was over, or was closed: nothing was changed. */
 export class TransactionOverError extends JobsError {
   static {
     named(this, "TransactionOverError");
   }
 
   constructor(
-    /** The id of the job. */
-    readonly id: string,
+    /** The id of the job whose transaction it was; null when it was one of `jobs.in(tx)`. */
+    readonly id: string | null,
+    options?: ErrorOptions,
   ) {
     super(
       "TRANSACTION_OVER",
-      `Expected the connection of job.transaction() to be used while it lasts, found that the transaction of this ` +
-        `job is over (${id}). Nothing was sent; await inside of it whatever uses the connection.`,
+      id === null
+        ? `Expected the connection of jobs.in(tx) to be open, found it closed, given back or lost. The call has ` +
+            `changed nothing; call it in another transaction; see error.cause.`
+        : `Expected the connection of job.transaction() to be used while it lasts, found that the transaction of this ` +
+            `job is over (${id}). Nothing was sent; await inside of it whatever uses the connection.`,
+      options,
     );
   }
 }

@@ -33,7 +33,7 @@ import { insertJobs, wayOf } from "./insert.js";
 import { insertTogether } from "./insert-together.js";
 import { inParts, isOnePart } from "./parts.js";
 import { sent } from "./sent.js";
-import { type TransactionLike, afterCommit, onTransaction } from "./transaction.js";
+import { type TransactionLike, afterCommit, onCallersTransaction } from "./transaction.js";
 
 // The way in. It checks a call, chooses the job's id and lane, and hands it to the coalescer, or to the
 // caller's transaction. It never runs a handler and never decides what the database decides.
@@ -99,9 +99,10 @@ export class JobQueue {
    * The same inside the caller's transaction: the job exists if and only if it commits.
    * @param tx a TypeORM EntityManager or QueryRunner, or a `pg` client, inside its transaction: await its `begin` first.
    * @throws OptionsError for what is in no transaction, now and at each call; a `pg` client before 8.16 cannot say.
+   * @throws TransactionFailedError, TransactionOverError at a call when the transaction cannot go on.
    */
   in(tx: TransactionLike): TransactionalQueue {
-    const runner = onTransaction(tx, this.store.schema);
+    const runner = onCallersTransaction(tx, this.store.schema);
     return {
       enqueue: async (definition, payload, options) => {
         const one = await this.#checked("enqueue", () =>

@@ -1,5 +1,6 @@
-import { OptionsError } from "../job/errors.js";
+import { OptionsError, TransactionFailedError, TransactionOverError } from "../job/errors.js";
 import { readable } from "../job/options-check.js";
+import { isInFailedTransaction, sqlState } from "../pg/sqlstate.js";
 import type { Row, Runner, Statement } from "../pg/statement.js";
 
 /** Whatever runs SQL inside the caller's transaction: a TypeORM EntityManager or QueryRunner, a `pg` client. */
@@ -19,6 +20,28 @@ export function onTransaction(tx: TransactionLike, schema: string, where = "jobs
     },
   };
 }
+
+/** The same for `jobs.in(tx)`: what has become of the transaction is told by an error of ours. */
+export function onCallersTransaction(tx: TransactionLike, schema: string): Runner {
+  const runner = onTransaction(tx, schema);
+  return {
+    async run(statement, values) {
+      try {
+        return await runner.run(statement, values);
+      } catch (error) {
+        if (isInFailedTransaction(error)) throw new TransactionFailedError(null, { cause: error });
+        if (isOfClosed(error)) throw new TransactionOverError(null, { cause: error });
+        throw error;
+      }
+    },
+  };
+}
+
+/** Words of `pg` and TypeORM for a connection that is closed, lost or given back; they have no code. */
+const CLOSED = /is not queryable|^Connection terminated|^Query runner already released/;
+
+const isOfClosed = (error: unknown): boolean =>
+  error instanceof Error && sqlState(error) === undefined && CLOSED.test(error.message);
 
 function rowsOf(result: unknown, where: string): Row[] {
   const rows: unknown = Array.isArray(result)
