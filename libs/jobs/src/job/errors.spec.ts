@@ -13,6 +13,7 @@ const all: errors.JobsError[] = [
     cause: new Error("ECONNREFUSED"),
   }),
   new errors.DatabaseRefusedError("jobs", "permission denied for table job"),
+  new errors.NotInEncodingError('this job of kind "k"', "LATIN1", "\u{1F600}", " in its key"),
   new errors.EnqueueOutcomeUnknownError(["1-1", "1-2", "1-3", "1-4"]),
   new errors.KeyLockedError("k"),
   new errors.JobLockedError("1-1"),
