@@ -64,6 +64,18 @@ describe("jobsMigrations", () => {
     },
   );
 
+  it("makes the schema anew after a drop once TypeORM has forgotten it, as documented", async () => {
+    const dataSource = await source();
+    await dataSource.runMigrations();
+    await bench.sql(`drop schema ${bench.schema} cascade`);
+    expect(await dataSource.runMigrations()).toEqual([]);
+    await bench.sql(
+      `delete from ${ledgerOfTypeOrm()} where starts_with(name, 'NestjsPgJobs_${bench.schema}_')`,
+    );
+    expect(await dataSource.runMigrations()).toHaveLength(ALL.length);
+    expect(await ledger()).toHaveLength(ALL.length);
+  });
+
   it("finds done what migrate has done", async () => {
     await bench.migrate();
     const before = await bench.sql("select version, applied_at from jobs.migration order by 1");
