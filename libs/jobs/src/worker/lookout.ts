@@ -3,7 +3,7 @@ import { isMissingSchema, isStatementTimeout } from "../pg/sqlstate.js";
 import { QUARANTINED, lanesOf } from "../store/queues/lanes.js";
 import { type LookLane, look } from "../store/queues/look.js";
 import { monotonic } from "./held.js";
-import type { Outage } from "./outage.js";
+import { type Outage, unanswered } from "./outage.js";
 import type { QueueWorker } from "./queue-worker.js";
 
 // Looks what there is to do, every poll interval: one statement over all queues. Polling is the truth; hints and
@@ -79,7 +79,7 @@ export class Lookout {
         await this.#lookOnce();
       }
     } catch (error) {
-      this.ports.outage.complain("the database is away", error);
+      this.ports.outage.complain(unanswered(error), error);
       if (isMissingSchema(error)) this.ports.gone();
     } finally {
       this.#looking = false;
@@ -123,9 +123,10 @@ export class Lookout {
     const { session, queues, pollMs } = this.ports;
     const from = monotonic();
     const whole = this.#cost * DEAR_SHARE < pollMs || from - this.#wholeAt >= RESCAN_AT_LATEST_MS;
+    const asked = new Set(queues.keys());
     const seen = await look(
       session,
-      [...queues.keys()],
+      [...asked],
       this.#lanes(whole),
       this.ports.mayTakeOver(),
     ).catch((error: unknown) => {
@@ -137,9 +138,11 @@ export class Lookout {
     this.ports.clock(seen.now);
     this.ports.outage.over();
     if (whole) this.#lookedWhole(from);
-    if ([...queues].some(([id, { settings }]) => seen.names.get(id) !== settings.name))
+    // One that has come meanwhile is seen by the next look.
+    const known = [...queues].filter(([id]) => asked.has(id));
+    if (known.some(([id, { settings }]) => seen.names.get(id) !== settings.name))
       return this.ports.gone();
-    if (!(await this.#readLanes(seen.versions))) return this.ports.gone();
+    if (!(await this.#readLanes(known, seen.versions))) return this.ports.gone();
     for (const [queueId, ms] of seen.due) {
       const queue = queues.get(queueId)!;
       if (ms > 0) this.dueIn(queue, ms);
@@ -181,9 +184,12 @@ export class Lookout {
   }
 
   /** Answers false when lanes that are known are others by now. */
-  async #readLanes(versions: ReadonlyMap<number, number>): Promise<boolean> {
+  async #readLanes(
+    known: readonly [number, QueueWorker][],
+    versions: ReadonlyMap<number, number>,
+  ): Promise<boolean> {
     const { queues, front } = this.ports;
-    const stale = [...queues]
+    const stale = known
       .filter(([id, queue]) => queue.version !== versions.get(id))
       .map(([id]) => id);
     if (stale.length === 0) return true;

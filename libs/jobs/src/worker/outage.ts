@@ -1,6 +1,6 @@
 import { READ_ONLY_ADVICE, readOnlyWords } from "../pg/read-only.js";
 import { ConnectionLostError, LoopBlockedError } from "../pg/session.js";
-import { isMissingSchema, isNotAllowed } from "../pg/sqlstate.js";
+import { isLockTimeout, isMissingSchema, isNotAllowed } from "../pg/sqlstate.js";
 import { SchemaOutdatedError } from "../store/store.js";
 import { monotonic } from "./held.js";
 
@@ -42,6 +42,12 @@ export class Outage {
     this.#pauseMs = 0;
   }
 }
+
+/** Why a statement that any worker can send was not answered. */
+export const unanswered = (error: unknown): string =>
+  isLockTimeout(error)
+    ? "another session has locked what a worker needs: end its transaction, or wait for it"
+    : "the database is away";
 
 function schemaProblem(error: unknown): string | undefined {
   if (error instanceof SchemaOutdatedError) return 'the schema is not ready: run "pg-jobs migrate"';

@@ -1,4 +1,6 @@
 import { isLockTimeout } from "../pg/sqlstate.js";
+import type { Runner } from "../pg/statement.js";
+import { briefly } from "../store/briefly.js";
 import { ensureQueue } from "../store/queues/lanes.js";
 import { type QueueSettings, applyQueueSettings } from "../store/queues/settings.js";
 import type { Store } from "../store/store.js";
@@ -24,11 +26,15 @@ export interface ServedQueuesPorts {
   log(level: "log" | "warn", message: string, params: object): void;
 }
 
+type Patience = <T>(work: (runner: Runner) => Promise<T>) => Promise<T>;
+
 export class ServedQueues {
   readonly #byId = new Map<number, QueueWorker>();
   readonly #said = new Map<number, WorkerQueue>();
-  /** Whether what was said stands in the tables, where there is room for it. */
-  #applied = false;
+  /** Somebody's open transaction makes them. */
+  #unmade = new Set<WorkerQueue>();
+  /** What was said of these does not stand in the tables yet: there is no room for it, or somebody has locked it. */
+  #unwritten = new Map<number, WorkerQueue>();
 
   constructor(
     private readonly told: readonly WorkerQueue[],
@@ -44,38 +50,48 @@ export class ServedQueues {
     return this.#byId.get(queue.settings.id) === queue;
   }
 
-  /** Finds or makes them in the database. */
+  /**
+   * Finds or makes them in the database. What somebody has locked comes with a later beat: the others are served.
+   * Rejects when no queue can be had.
+   */
   async prepare(): Promise<void> {
-    const { store, handlers } = this.ports;
-    for (const said of this.told) {
-      const { id } = await ensureQueue(store.session, said.name);
-      this.#byId.set(id, new QueueWorker({ ...said, id }, handlers));
-      this.#said.set(id, said);
-    }
-    this.#applied = false;
-    if (!store.has(2)) return;
-    await this.#applySettings().catch((error: unknown) => {
-      if (!isLockTimeout(error)) throw error;
-      // Somebody's transaction has made a lane and goes on: with the next beat.
-      this.ports.log("warn", "What queues were told cannot be written yet: one of them is locked", {
-        queues: this.told.map(({ name }) => name),
+    const { ports } = this;
+    const { store } = ports;
+    const patience: Patience = async (work) => await work(store.session);
+    this.#unmade = new Set(this.told);
+    this.#unwritten = new Map();
+    const locked = await this.#make(patience);
+    if (this.#byId.size === 0 && locked !== undefined) throw locked;
+    if (locked !== undefined)
+      ports.log("warn", "Queues that an open transaction of somebody else makes are served later", {
+        queues: namesOf(this.#unmade),
       });
-    });
+    if (!store.has(2)) return;
+    await this.#write(patience);
+    if (this.#unwritten.size > 0)
+      ports.log("warn", "What queues were told is written later: somebody has locked them", {
+        queues: namesOf(this.#unwritten.values()),
+      });
   }
 
-  /** The schema may have been migrated while we work on it: from now on its additions are used. */
+  /** With each beat: what was locked may be free, and the schema may have been migrated while we work on it. */
   async grow(): Promise<void> {
     const { ports } = this;
+    const { store } = ports;
+    const patience: Patience = async (work) => await briefly(store.session, work);
+    await this.#make(patience);
     // Others of this process may have noticed it before.
-    if (this.#applied || !(await ports.store.offers(2))) return;
+    if (this.#unwritten.size === 0 || !(await store.offers(2))) return;
     await ports.grown();
-    await this.#applySettings();
+    await this.#write(patience);
   }
 
   /** They are not there any more. */
   forget(): void {
     this.#byId.clear();
     this.#said.clear();
+    this.#unmade = new Set();
+    this.#unwritten = new Map();
   }
 
   /** How what happens to a job of this queue is written. */
@@ -88,14 +104,39 @@ export class ServedQueues {
     };
   }
 
-  /** Where each process finds them, those that enqueue and requeue too. */
-  async #applySettings(): Promise<void> {
-    const { ports } = this;
-    for (const [id, said] of this.#said) {
-      const before = await applyQueueSettings(ports.store.session, id, said);
-      if (before) this.#tellOfChange(before, said);
+  /** Answers the error of one that is locked. */
+  async #make(patience: Patience): Promise<unknown> {
+    const unmade = this.#unmade;
+    let locked: unknown;
+    for (const said of unmade) {
+      try {
+        const { id } = await patience(async (runner) => await ensureQueue(runner, said.name));
+        // A new beginning: this id may be of a schema that is gone.
+        if (this.#unmade !== unmade) return locked;
+        unmade.delete(said);
+        this.#byId.set(id, new QueueWorker({ ...said, id }, this.ports.handlers));
+        this.#said.set(id, said);
+        this.#unwritten.set(id, said);
+      } catch (error) {
+        if (!isLockTimeout(error)) throw error;
+        locked = error;
+      }
     }
-    this.#applied = true;
+    return locked;
+  }
+
+  /** Where each process finds them, those that enqueue and requeue too. */
+  async #write(patience: Patience): Promise<void> {
+    const unwritten = this.#unwritten;
+    for (const [id, said] of unwritten) {
+      try {
+        const before = await patience(async (runner) => await applyQueueSettings(runner, id, said));
+        unwritten.delete(id);
+        if (before) this.#tellOfChange(before, said);
+      } catch (error) {
+        if (!isLockTimeout(error)) throw error;
+      }
+    }
   }
 
   /** A worker that says nothing of a queue says the defaults: whoever reads the log sees what went with it. */
@@ -113,6 +154,8 @@ export class ServedQueues {
 
 const AGES = ["archiveDeadMs", "pruneDeadMs"] as const;
 const SETTINGS = ["history", ...AGES] as const;
+
+const namesOf = (queues: Iterable<WorkerQueue>): string[] => [...queues].map(({ name }) => name);
 
 /** Null is for ever. */
 const isShorter = (age: number | null, than: number | null) =>

@@ -15,7 +15,7 @@ import type { Attempt, AttemptPorts } from "./attempt.js";
 import { Claimer } from "./claimer.js";
 import { Lease } from "./lease.js";
 import { Lookout } from "./lookout.js";
-import { Outage } from "./outage.js";
+import { Outage, unanswered } from "./outage.js";
 import { Quarantine } from "./quarantine.js";
 import { Presence } from "./presence.js";
 import type { QueueWorker } from "./queue-worker.js";
@@ -315,7 +315,7 @@ export class Worker {
         await this.#prepare();
         if (this.state === "waiting") this.state = "working";
       } catch (error) {
-        await this.#outage.met("the database is away", error);
+        await this.#outage.met(unanswered(error), error);
       }
     }
     if (this.state !== "working") return;

@@ -1,6 +1,6 @@
 import type { Session } from "../../pg/session.js";
 import { isCheckViolation } from "../../pg/sqlstate.js";
-import { type Row, Statement } from "../../pg/statement.js";
+import { type Row, type Runner, Statement } from "../../pg/statement.js";
 
 /** Where a job of one kind and priority waits. */
 export interface Lane {
@@ -59,13 +59,13 @@ const listLanes = new Statement(
 
 /** The id of a queue, made on first use. */
 export async function ensureQueue(
-  session: Session,
+  runner: Runner,
   name: string,
 ): Promise<{ id: number; version: number }> {
   for (;;) {
-    const [row] = await session.run(findQueue, [name]);
+    const [row] = await runner.run(findQueue, [name]);
     if (row) return { id: Number(row[0]), version: Number(row[1]) };
-    await session.run(makeQueue, [name]);
+    await runner.run(makeQueue, [name]);
   }
 }
 
