@@ -1,4 +1,4 @@
-import { type Enqueued, type JobQueue, KeyLockedError } from "nestjs-pg-jobs";
+import { type Enqueued, JobInspector, JobQueue, KeyLockedError } from "nestjs-pg-jobs";
 import { Bench } from "../support/harness.js";
 import { Hands } from "../support/hands.js";
 import { until } from "../support/until.js";
@@ -181,15 +181,27 @@ describe("a key in a stranger's open transaction", () => {
   });
 
   it("and no other lock, is what is named: a table that somebody has locked holds no key", async () => {
-    await jobs.enqueue("work", {});
+    const app = await bench.app([bench.root()]);
+    const { id } = await jobs.enqueue("work", {}, { delay: "1h" });
     const client = await bench.client();
     await client.query("begin");
     await client.query(`lock table ${bench.schema}.job in access exclusive mode`);
-    for (const call of [jobs.enqueue("work", {}), jobs.get("1-1")])
-      await expect(call).rejects.toMatchObject({
-        code: "DATABASE_UNAVAILABLE",
-        message: expect.stringContaining("has locked what it needs") as string,
-      });
+    const list = app.get(JobInspector).list();
+    const calls: [Promise<unknown>, string][] = [
+      [jobs.enqueue("work", {}), "No job was created. "],
+      [jobs.enqueue("work", {}, { key: "k" }), "No job was created. "],
+      [app.get(JobQueue).enqueue("work", {}, { key: "k", window: "1h" }), "No job was created. "],
+      [jobs.cancel(id), "The job was not cancelled. "],
+      [list, ""],
+    ];
+    const settled = await Promise.allSettled(calls.map(([call]) => call));
+    expect(settled.map((one) => String((one as PromiseRejectedResult).reason))).toEqual(
+      calls.map(
+        ([, consequence]) =>
+          "DatabaseUnavailableError: Expected an answer of the database, found that another open transaction, or a " +
+          `migration, has locked what it needs. ${consequence}End that transaction sooner, or repeat the call.`,
+      ),
+    );
     await client.query("rollback");
     client.release();
   });

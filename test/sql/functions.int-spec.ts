@@ -302,6 +302,18 @@ describe("jobs.declare", () => {
     },
   );
 
+  it("in the transaction that then enqueues with the library keeps it waiting too, and the error tells why", async () => {
+    const client = await bench.client();
+    await client.query("begin");
+    await client.query(`select ${bench.schema}.declare('own', 'own')`);
+    const mine = jobs.in(client).enqueue("own", {}, { queue: "own" });
+    await expect(mine).rejects.toThrow(LaneLockedError);
+    await expect(mine).rejects.toThrow(/the caller's own.* declare in a transaction of its own/);
+    await client.query("commit");
+    client.release();
+    await expect(jobs.enqueue("own", {}, { queue: "own" })).resolves.toBeDefined();
+  });
+
   it("at once by twenty sessions makes one", async () => {
     await Promise.all(
       Array.from({ length: 20 }, async () => bench.sql("select jobs.declare('crowd', 'one')")),

@@ -22,7 +22,7 @@ export const ERROR_CODES = Object.freeze({
   ENQUEUE_OUTCOME_UNKNOWN: "the connection was lost while committing; the jobs may exist",
   KEY_LOCKED: "another open transaction holds the same key",
   JOB_LOCKED: "another open transaction holds the job",
-  LANE_LOCKED: "another open transaction adds to the kinds and priorities of the queue",
+  LANE_LOCKED: "an open transaction adds to the kinds and priorities of the queue",
   LANES_USED_UP: "the queue has had all kinds and priorities that it can tell apart",
   LEASE_LOST: "the attempt is no longer the current one of its job",
   TRANSACTION_USED: "the attempt has had its transaction",
@@ -351,7 +351,10 @@ export class JobLockedError extends JobsError {
   }
 }
 
-/** Another open transaction has made this queue, or the first of another kind or priority in it, and has not ended yet. */
+/**
+ * An open transaction has made this queue, or the first of another kind or priority in it, by SQL, and has not ended
+ * yet; the caller's own one may be it.
+ */
 export class LaneLockedError extends JobsError {
   static {
     named(this, "LaneLockedError");
@@ -360,9 +363,10 @@ export class LaneLockedError extends JobsError {
   constructor(queue: string, kind: string, priority: number, options?: ErrorOptions) {
     super(
       "LANE_LOCKED",
-      `Expected to add kind "${kind}" with priority ${priority} to queue "${queue}", where it is new, found another ` +
-        `open transaction adding to that queue. No job was created; end that transaction sooner, or repeat the call. ` +
-        `What is declared before, by the SQL function declare(queue, kind, priority), waits for nobody.`,
+      `Expected to add kind "${kind}" with priority ${priority} to queue "${queue}", where it is new, found that ` +
+        `an open transaction has locked that queue, to add to it. No job was created; end that transaction sooner, or ` +
+        `repeat the call. When it is the caller's own, which has used the SQL function declare(), or enqueue() with a ` +
+        `new priority, that never helps: declare in a transaction of its own, committed before.`,
       options,
     );
   }

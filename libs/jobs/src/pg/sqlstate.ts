@@ -20,6 +20,13 @@ export const isCheckViolation = (error: unknown): boolean => sqlState(error) ===
 /** `lock_not_available`: lock_timeout passed. */
 export const isLockTimeout = (error: unknown): boolean => sqlState(error) === "55P03";
 
+/**
+ * A lock timeout that was for a row, which PostgreSQL names by its place, in any language. Without it may be either:
+ * a table's lock, or that of a row for which others stood in line before.
+ */
+export const isRowLocked = (error: unknown): boolean =>
+  isLockTimeout(error) && /\(\d+,\d+\)/.test(String((error as { where?: unknown }).where));
+
 /** `in_failed_sql_transaction`: a statement before this one has failed. */
 export const isInFailedTransaction = (error: unknown): boolean => sqlState(error) === "25P02";
 

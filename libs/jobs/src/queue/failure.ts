@@ -14,7 +14,7 @@ import { ConnectionRefusedError } from "../pg/connect.js";
 import { type Lacking, lacking } from "../pg/encoding.js";
 import { READ_ONLY_ADVICE, readOnlyWords } from "../pg/read-only.js";
 import { ConnectionLostError, SessionClosedError } from "../pg/session.js";
-import { isLockTimeout, isNotAllowed, isServerUnready } from "../pg/sqlstate.js";
+import { isLockTimeout, isNotAllowed, isRowLocked, isServerUnready } from "../pg/sqlstate.js";
 import { NoLaneLeftError } from "../store/queues/lanes.js";
 import { SchemaOutdatedError, isOutcomeUnknown, isUnavailable } from "../store/store.js";
 import { StaysUnknownError } from "./insert.js";
@@ -86,12 +86,11 @@ export function callerError(
     });
   }
   if (isLockTimeout(error)) {
-    const keyed = jobs.find(({ job }) => job.key !== null);
+    const keyed = isRowLocked(error) && jobs.find(({ job }) => job.key !== null);
     if (keyed) return new KeyLockedError(keyed.job.kind, { cause: error });
     const found = "that another open transaction, or a migration, has locked what it needs";
-    return new DatabaseUnavailableError(found, `${outcomeOf(doing, false)}Repeat the call.`, {
-      cause: error,
-    });
+    const consequence = `${outcomeOf(doing, false)}End that transaction sooner, or repeat the call.`;
+    return new DatabaseUnavailableError(found, consequence, { cause: error });
   }
   return error;
 }

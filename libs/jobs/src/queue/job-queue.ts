@@ -5,7 +5,7 @@ import { OptionsCheck, readable } from "../job/options-check.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
 import type { Enqueued } from "../job/enqueued.js";
 import type { Events } from "../observe/events.js";
-import { isLockTimeout, isMissingSchema } from "../pg/sqlstate.js";
+import { isMissingSchema, isRowLocked } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
 import { NEEDED_VERSION } from "../store/migrations/migrate.js";
 import { type JobView, get } from "../store/reads/job.js";
@@ -331,7 +331,7 @@ export class JobQueue {
       try {
         return await work();
       } catch (error) {
-        if (isLockTimeout(error) || error instanceof JobMovesError)
+        if (isRowLocked(error) || error instanceof JobMovesError)
           throw new JobLockedError(id, { cause: error });
         throw error;
       }
