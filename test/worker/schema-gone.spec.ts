@@ -22,6 +22,8 @@ describe("a schema that is dropped under a worker", () => {
     bench = await Bench.open();
     const gate = new Promise<void>((resolve) => (open = resolve));
     ran = 0;
+    // What is off is not even made into a line; the apps of the bench have errors only.
+    jest.spyOn(Logger, "isLevelEnabled").mockReturnValue(true);
     const app = await bench.worker([handler(Idle, () => void ran++), handler(Gate, () => gate)], {
       lease: "1s",
     });
