@@ -1,5 +1,5 @@
 import { jest } from "@jest/globals";
-import { Logger } from "@nestjs/common";
+import { ConsoleLogger, Logger } from "@nestjs/common";
 import { JobQueue, defineJob } from "nestjs-pg-jobs";
 import { handler } from "../support/handlers.js";
 import { Bench } from "../support/harness.js";
@@ -23,7 +23,7 @@ describe("a schema that is dropped under a worker", () => {
     const gate = new Promise<void>((resolve) => (open = resolve));
     ran = 0;
     // What is off is not even made into a line; the apps of the bench have errors only.
-    jest.spyOn(Logger, "isLevelEnabled").mockReturnValue(true);
+    jest.spyOn(ConsoleLogger.prototype, "isLevelEnabled").mockReturnValue(true);
     const app = await bench.worker([handler(Idle, () => void ran++), handler(Gate, () => gate)], {
       lease: "1s",
     });

@@ -1,4 +1,4 @@
-import { Logger } from "@nestjs/common";
+import { ConsoleLogger, Logger } from "@nestjs/common";
 import type { JobEvent, JobEventName } from "../job/event.js";
 import type { Events } from "./events.js";
 
@@ -32,8 +32,13 @@ export function logEvents(events: Events, logger: Logger = new Logger("Jobs")): 
       logger[level](message, describe(event));
     },
     // Asked each time: the app may choose its levels after this.
-    (name) => Logger.isLevelEnabled(MESSAGES[name]![0]),
+    (name) => shows(logger, MESSAGES[name]![0]),
   );
+}
+
+/** Only of Nest's own logger is it known; there may be none at all. */
+function shows({ localInstance: used }: Logger, level: Level): boolean {
+  return used instanceof ConsoleLogger ? used.isLevelEnabled(level) : Boolean(used);
 }
 
 function describe(event: JobEvent): object {

@@ -9,6 +9,7 @@ import { invoke } from "../handler/invoke.js";
 import type { JobContext, JobLogger, TransactionSource } from "../handler/job-context.js";
 import type { Claim } from "../store/transitions/claim.js";
 import { monotonic } from "./held.js";
+import type { QueueWorker } from "./queue-worker.js";
 import { Report } from "./report.js";
 
 /** What an attempt may ask of the world outside the worker. */
@@ -41,6 +42,8 @@ interface OwnTransaction {
 /** One run of one job, from its claim until it is settled or lost; handlers see it as their {@link JobContext}. */
 export class Attempt implements JobContext {
   phase: AttemptPhase = "waiting";
+  /** The queue of this process that holds it, or has held it. */
+  heldBy!: QueueWorker;
   /** Somebody else owns the job now: nothing that it writes counts. */
   lost = false;
   /** Where its lease stands in the shared memory. */
@@ -167,10 +170,14 @@ export class Attempt implements JobContext {
     this.#controller?.abort(reason);
   }
 
-  /** Runs the body; says how it ended in the light of why it was aborted. Never rejects. */
-  async run(): Promise<Result> {
+  /**
+   * Runs the body; says how it ended in the light of why it was aborted. Never rejects.
+   * @param begins is asked right before; when it says no, nothing is run, and nothing is said.
+   */
+  async run(begins: (attempt: Attempt) => boolean): Promise<Result | undefined> {
     // What throws at once would else show the way from our claim to it, and format it at each failure.
     await Promise.resolve();
+    if (!begins(this)) return undefined;
     let result = await invoke(this.handler, this.claim.payload, this);
     if (this.#transaction?.open) {
       // Nobody waited for it; what becomes of it is what becomes of the attempt.

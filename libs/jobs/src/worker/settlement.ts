@@ -59,16 +59,21 @@ export function as<V extends Verb>(
 
 /** One statement writes one verb for one queue and worker id. */
 export function groups(pending: readonly Pending[]): Pending[][] {
-  const byName = new Map<string, Pending[]>();
+  const all: Pending[][] = [];
   for (const one of pending) {
-    const { queueId, worker } = one.attempt.claim;
-    const name = `${one.settlement.verb} ${queueId} ${worker} ${one.locked}`;
-    const group = byName.get(name);
+    // Mostly there is one.
+    const group = all.find(([first]) => goTogether(first!, one));
     if (group) group.push(one);
-    else byName.set(name, [one]);
+    else all.push([one]);
   }
-  return [...byName.values()].flatMap(inBatches);
+  return all.flatMap(inBatches);
 }
+
+const goTogether = (a: Pending, b: Pending): boolean =>
+  a.settlement.verb === b.settlement.verb &&
+  a.attempt.claim.queueId === b.attempt.claim.queueId &&
+  a.attempt.claim.worker === b.attempt.claim.worker &&
+  a.locked === b.locked;
 
 function inBatches(group: Pending[]): Pending[][] {
   const size = MAX_BATCH[group[0]!.settlement.verb];

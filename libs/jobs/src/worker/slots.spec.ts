@@ -179,9 +179,10 @@ it("Slots hand back what is of another kind than its lane is known for, and neve
 });
 
 describe("Slots, cut off for longer than the lease", () => {
-  it("gives back what has not started: it may still be ours", () => {
+  it("gives back what has not started: it may still be ours", async () => {
     const { slots, take, bodies, settles, queue } = open();
     take({}, monotonic() - 30_001);
+    await until(() => settles.length === 1);
     expect(bodies).toEqual([]);
     expect(settles.map((one) => one.settlement)).toEqual([
       { verb: "hand-back", started: false, quarantine: false },
@@ -191,9 +192,10 @@ describe("Slots, cut off for longer than the lease", () => {
     expect([slots.held, queue.held, queue.running, queue.waiting]).toEqual([0, 0, 0, 0]);
   });
 
-  it("and is told when it is not", () => {
+  it("and is told when it is not", async () => {
     const { slots, take, settles, queue } = open();
     take({}, monotonic() - 30_001);
+    await until(() => settles.length === 1);
     slots.lost(settles[0]!.attempt);
     expect(slots.lostCount).toBe(1);
     expect([slots.held, queue.held, queue.running, queue.waiting]).toEqual([0, 0, 0, 0]);

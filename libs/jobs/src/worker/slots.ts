@@ -56,8 +56,7 @@ export interface Leftovers {
 export class Slots implements SettleListener, TransactionListener {
   /** Attempts that turned out not to be ours any more. */
   lostCount = 0;
-  /** What waits, runs or is being settled, and in which queue. */
-  readonly #held = new Map<Attempt, QueueWorker>();
+  #heldCount = 0;
   /** The newest attempt of each job that is held. */
   readonly #byId = new Map<string, Attempt>();
   readonly #bySlot: (Attempt | undefined)[] = [];
@@ -86,7 +85,7 @@ export class Slots implements SettleListener, TransactionListener {
 
   /** Claims that wait, run or are being settled. */
   get held(): number {
-    return this.#held.size;
+    return this.#heldCount;
   }
   /** Bodies that run, those of lost attempts too. */
   get running(): number {
@@ -103,7 +102,8 @@ export class Slots implements SettleListener, TransactionListener {
     if (known && known.phase !== "ended") this.lost(known);
     attempt.slot = this.#lease.held.hold(claim, since);
     this.#bySlot[attempt.slot] = attempt;
-    this.#held.set(attempt, queue);
+    attempt.heldBy = queue;
+    this.#heldCount++;
     this.#byId.set(attempt.id, attempt);
     queue.take(attempt);
     if (!queue.fits(claim)) {
@@ -283,30 +283,39 @@ export class Slots implements SettleListener, TransactionListener {
   }
 
   #start(queue: QueueWorker, attempt: Attempt): void {
+    this.#bodies.add(attempt);
+    void attempt.run(this.#begins).then((result) => this.#ended(queue, attempt, result));
+  }
+
+  /** Its body begins now, if the job may be run still. */
+  readonly #begins = (attempt: Attempt): boolean => {
     const now = monotonic();
-    if (now - this.#lease.held.renewedAt(attempt.slot) > this.#lease.ms) {
-      // Frozen or cut off for longer than the lease: somebody else may have it by now. If not, it is given back:
-      // left to its expired lease it would count as a crash, though it has never run.
-      queue.ended(attempt);
-      return this.#end(attempt, { verb: "hand-back", started: false, quarantine: false });
-    }
+    if (attempt.phase !== "waiting") return false;
+    // Frozen or cut off for longer than the lease: somebody else may have it by now. If not, it is given back:
+    // left to its expired lease it would count as a crash, though it has never run.
+    if (now - this.#lease.held.renewedAt(attempt.slot) > this.#lease.ms) return false;
     attempt.phase = "running";
     attempt.startedAt = now;
-    this.#bodies.add(attempt);
     this.#lease.held.start(attempt.slot, now + attempt.timeoutMs + RENEW_BEYOND_MS);
     this.#timeouts.add(attempt, attempt.timeoutMs);
     this.#story.tell("started", attempt);
-    void attempt.run().then((result) => this.#ended(queue, attempt, result));
-  }
+    return true;
+  };
 
-  #ended(queue: QueueWorker, attempt: Attempt, result: Result): void {
+  #ended(queue: QueueWorker, attempt: Attempt, result: Result | undefined): void {
     this.#bodies.delete(attempt);
     this.#timeouts.remove(attempt, attempt.timeoutMs);
     this.#overruns.remove(attempt, OVERRUN_MS);
     queue.ended(attempt);
-    if (attempt.committed) this.#endedLate(attempt, result);
+    if (result === undefined) this.#notBegun(attempt);
+    else if (attempt.committed) this.#endedLate(attempt, result);
     else if (attempt.phase === "running") this.#conclude(attempt, result);
     this.hooks.moved(queue);
+  }
+
+  #notBegun(attempt: Attempt): void {
+    if (attempt.phase === "waiting")
+      this.#end(attempt, { verb: "hand-back", started: false, quarantine: false });
   }
 
   /** Its transaction has settled it: how the body ended changes nothing. */
@@ -335,10 +344,10 @@ export class Slots implements SettleListener, TransactionListener {
   }
 
   #over(attempt: Attempt): QueueWorker | undefined {
-    const queue = this.#held.get(attempt);
-    if (!queue) return undefined;
+    if (attempt.phase === "over") return undefined;
+    const queue = attempt.heldBy;
     attempt.phase = "over";
-    this.#held.delete(attempt);
+    this.#heldCount--;
     if (this.#byId.get(attempt.id) === attempt) this.#byId.delete(attempt.id);
     this.#bySlot[attempt.slot] = undefined;
     this.#lease.held.release(attempt.slot);
