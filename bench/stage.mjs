@@ -36,8 +36,8 @@ export class Stage {
   }
 
   /** Worker processes that have begun to work. */
-  async workers(count, options) {
-    const workers = await Promise.all(Array.from({ length: count }, () => this.#child()));
+  async workers(count, { flags, ...options }) {
+    const workers = await Promise.all(Array.from({ length: count }, () => this.#child(flags)));
     for (const worker of workers) await worker.call("tellCounts", TELL_EVERY_MS);
     await Promise.all(workers.map((worker) => worker.call("work", options)));
     return workers;
@@ -104,8 +104,8 @@ export class Stage {
     if (this.#database) await this.#machine.cluster.drop(this.#database);
   }
 
-  async #child() {
-    const child = await Child.start(this.#peer, this.#places);
+  async #child(flags) {
+    const child = await Child.start(this.#peer, this.#places, flags);
     this.#children.push(child);
     return child;
   }

@@ -14,9 +14,14 @@ export class Child {
   #onCount = () => {};
   #ended;
 
-  static async start(peer, places) {
+  /** `flags` are those of Node.js. */
+  static async start(peer, places, flags = []) {
     const child = new Child();
-    const started = fork(MAIN, { serialization: "advanced", stdio: ["ignore", 2, 2, "ipc"] });
+    const started = fork(MAIN, {
+      execArgv: flags,
+      serialization: "advanced",
+      stdio: ["ignore", 2, 2, "ipc"],
+    });
     child.#process = started;
     child.#ended = once(started, "exit").then(([code, signal]) => {
       child.#fail(new Error(`the process of ${peer} has ended with ${signal ?? code}`));
