@@ -16,6 +16,8 @@ let hands: Hands;
 let proxy: TcpProxy;
 let database: Database;
 let lost: number;
+/** The kinds of jobs that workers were told of. */
+let told: string[];
 let child: (options?: EnqueueOptions) => Promise<{ id: string; deduplicated: boolean }>;
 let parent: { queueId: number; id: string; attempt: number; worker: number };
 
@@ -30,7 +32,10 @@ beforeEach(async () => {
   proxy = line.proxy;
   database = new Database({ connectionString: line.url }, bench.schema, 2);
   const store = new Store(database);
-  const hints = new Hints(store, bench.schema, false, new LocalWorkers());
+  const workers = new LocalWorkers();
+  told = [];
+  workers.add({ wake: (_, kind) => told.push(kind) > 0, changed: () => undefined });
+  const hints = new Hints(store, bench.schema, false, workers);
   await hands.add();
   const [claim] = await hands.claim(await hands.worker());
   parent = claim!;
@@ -62,6 +67,15 @@ describe("a child of a running attempt", () => {
     expect(deduplicated).toBe(false);
     expect(await child({ key: "k" })).toEqual({ id, deduplicated: true });
     expect(await children()).toEqual([id]);
+  });
+
+  it.each<[string, EnqueueOptions]>([
+    ["at once", {}],
+    ["at a time", { at: new Date() }],
+  ])("that is due %s is told to workers", async (_, options) => {
+    told = [];
+    await child(options);
+    expect(told).toEqual(["child"]);
   });
 
   it("is refused when the attempt is not the current one any more", async () => {

@@ -13,7 +13,7 @@ import {
   existing,
   findHolder,
 } from "../store/transitions/enqueue.js";
-import { type Addressed, address, answerFor } from "./call.js";
+import { type Addressed, address, answerFor, dueIn } from "./call.js";
 import { callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
 import { again } from "./insert.js";
@@ -50,8 +50,7 @@ export async function enqueueFor(
       }
       if (answer !== "refused") {
         const told = answerFor(one, answer);
-        if (job.at === null && (!told.deduplicated || told.replaced))
-          hints.hintIn(one.queueId, job.kind, job.delayMs);
+        if (!told.deduplicated || told.replaced) hints.hintIn(one.queueId, job.kind, dueIn(job));
         return told;
       }
       if (job.key === null || round === MAX_ROUNDS) throw new IdTakenError(job.id);
