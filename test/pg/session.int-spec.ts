@@ -1,8 +1,13 @@
 import { Outage } from "../../libs/jobs/src/worker/outage.js";
 import { Database } from "../../libs/jobs/src/pg/database.js";
-import { ConnectionLostError, LoopBlockedError, Session } from "../../libs/jobs/src/pg/session.js";
+import {
+  ConnectionLostError,
+  LoopBlockedError,
+  Session,
+  Word,
+} from "../../libs/jobs/src/pg/session.js";
 import { Statement } from "../../libs/jobs/src/pg/statement.js";
-import { Bench } from "../support/harness.js";
+import { Bench, behindPooler } from "../support/harness.js";
 import { until } from "../support/until.js";
 
 const pid = new Statement(null, () => "select pg_backend_pid()");
@@ -101,5 +106,27 @@ describe("Session", () => {
     proxy.setMode("pass");
     await session.run(pid);
     await session.close();
+  });
+});
+
+// Behind a pooler it stays unsent.
+(behindPooler ? describe.skip : describe)("a word behind a statement", () => {
+  let bench: Bench;
+  beforeAll(async () => void (bench = await Bench.open()));
+  afterAll(async () => await bench.close());
+
+  it("tells when it has failed", async () => {
+    const session = bench.session();
+    const said: string[] = [];
+    const word = new Word(new Statement(null, () => "select 1 / 0"), [], {
+      onSent: () => said.push("sent"),
+      onLost: () => said.push("lost"),
+    });
+    await session.with(word).run(pid);
+    await until(() => said.length === 2);
+    expect(said).toEqual(["sent", "lost"]);
+    expect(word.sent).toBe(false);
+    // It costs the session nothing.
+    await session.run(pid);
   });
 });

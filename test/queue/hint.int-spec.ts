@@ -163,6 +163,22 @@ describe("a hint", () => {
   });
 });
 
+describe("a hint that was sent with an insert", () => {
+  it("comes again when the connection was lost and the insert had to be repeated", async () => {
+    const { proxy, url } = await bench.line();
+    const producer = await bench.producer({ connection: { url } });
+    await producer.enqueue("work", {}, { queue, delay: "1h" });
+    proxy.setMode("deaf");
+    const call = producer.enqueue("work", {}, { queue });
+    await until(() => proxy.held > 0, { what: "the insert is on the line" });
+    proxy.resetAll();
+    proxy.setMode("pass");
+    await call;
+    const answered = performance.now();
+    await word(answered);
+  });
+});
+
 // Behind a pooler it goes by itself, after the answer.
 (behindPooler ? describe.skip : describe)("a hint of a quiet queue", () => {
   it("goes right behind the insert, before its answer has come", async () => {

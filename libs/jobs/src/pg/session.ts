@@ -61,12 +61,19 @@ export interface SessionOptions {
 
 /** A statement that is sent right behind another one, as a commit of its own, whatever becomes of either. */
 export class Word {
-  /** It is on its way: the server comes to it as soon as the other is over. */
+  /** It is on its way, or has arrived: the server comes to it as soon as the other is over. */
   sent = false;
   constructor(
     readonly statement: Statement,
     readonly values: readonly unknown[],
+    readonly hooks: WordHooks = {},
   ) {}
+}
+
+export interface WordHooks {
+  onSent?: () => void;
+  /** It has failed, or its answer never came. */
+  onLost?: () => void;
 }
 
 const rawText = {
@@ -152,9 +159,13 @@ export class Session implements Runner {
 
   #follow(client: pg.Client, word: Word): void {
     if (this.#client !== client || this.#borrowed) return;
-    word.sent = true;
     // pg sends it at once: the server need not wait for us to hear that the other one has been committed.
-    client.query(this.#configOf(word.statement, word.values)).catch(() => undefined);
+    client.query(this.#configOf(word.statement, word.values)).catch(() => {
+      word.sent = false;
+      word.hooks.onLost?.();
+    });
+    word.sent = true;
+    word.hooks.onSent?.();
   }
 
   /** Several statements with nothing in between; `fn` must not use the session itself. */

@@ -43,8 +43,10 @@ export class Hints {
    */
   ahead(queueId: number): Word | undefined {
     if (!this.enabled || this.local.any === true || this.#trailing.has(queueId)) return undefined;
-    this.#trail(queueId);
-    return wakeWord(this.schema, String(queueId));
+    return wakeWord(this.schema, String(queueId), {
+      onSent: () => this.#trail(queueId),
+      onLost: () => this.#tellOthers(queueId),
+    });
   }
 
   #tellOthers(queueId: number): void {
@@ -58,6 +60,7 @@ export class Hints {
   }
 
   #trail(queueId: number): void {
+    if (this.#trailing.has(queueId)) return;
     const entry = {
       again: false,
       timer: setTimeout(() => {

@@ -1,4 +1,4 @@
-import { Word } from "../../pg/session.js";
+import { Word, type WordHooks } from "../../pg/session.js";
 import { type Runner, Statement } from "../../pg/statement.js";
 
 /** The channel of a schema's wake-ups; its payloads are queue ids, `*` = all. */
@@ -13,5 +13,5 @@ export async function wake(runner: Runner, schema: string, payload: string): Pro
 }
 
 /** The same, to be sent right behind the statement that gives the queue something to do. */
-export const wakeWord = (schema: string, payload: string): Word =>
-  new Word(notifyWorkers, [wakeChannel(schema), payload]);
+export const wakeWord = (schema: string, payload: string, hooks: WordHooks): Word =>
+  new Word(notifyWorkers, [wakeChannel(schema), payload], hooks);

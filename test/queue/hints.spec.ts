@@ -1,0 +1,39 @@
+import { Hints } from "../../libs/jobs/src/queue/hints.js";
+import type { Statement } from "../../libs/jobs/src/pg/statement.js";
+
+// What is said, and when: whether it arrives is tried in `hint.int-spec.ts`.
+
+const said: unknown[] = [];
+const runner = {
+  run: async (_: Statement, values: readonly unknown[] = []) => {
+    said.push(values[1]);
+    return [];
+  },
+};
+const nobody = { wake: () => false, changed: () => undefined };
+let hints: Hints;
+beforeEach(() => {
+  said.length = 0;
+  hints = new Hints(runner, "jobs", true, nobody);
+});
+afterEach(() => hints.close());
+
+describe("a hint that was to go right behind an insert", () => {
+  it("does not hold up the next one when it was not sent", () => {
+    hints.ahead(7);
+    hints.hint(7, "work");
+    expect(said).toEqual(["7"]);
+  });
+
+  it("is followed by none for a while when it was sent", () => {
+    hints.ahead(7)!.hooks.onSent!();
+    expect(hints.ahead(7)).toBeUndefined();
+    hints.hint(7, "work");
+    expect(said).toEqual([]);
+  });
+
+  it("is said again when it was lost", () => {
+    hints.ahead(7)!.hooks.onLost!();
+    expect(said).toEqual(["7"]);
+  });
+});
