@@ -1,4 +1,4 @@
-import type { JobQueue } from "nestjs-pg-jobs";
+import { JobQueue } from "nestjs-pg-jobs";
 import type pg from "pg";
 import { DataSource } from "typeorm";
 import { Bench, behindPooler } from "../support/harness.js";
@@ -176,6 +176,18 @@ describe("a hint that was sent with an insert", () => {
     await call;
     const answered = performance.now();
     await word(answered);
+  });
+});
+
+describe("a producer that closes", () => {
+  it("says before what it would have said a little later", async () => {
+    const app = await bench.app([bench.root()]);
+    const producer = app.get(JobQueue);
+    // The first one is told at once, the second one is to wait for the next 10 ms.
+    await producer.enqueue("work", {}, { queue });
+    await producer.enqueue("work", {}, { queue });
+    await app.close();
+    await until(() => heard().length === 2, { what: "the second hint" });
   });
 });
 

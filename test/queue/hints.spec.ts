@@ -37,3 +37,22 @@ describe("a hint that was to go right behind an insert", () => {
     expect(said).toEqual(["7"]);
   });
 });
+
+describe("when the app is closed", () => {
+  it("what was to be said a little later is said", () => {
+    hints.hint(7, "work");
+    hints.hint(7, "work");
+    hints.hint(8, "work");
+    hints.hintAfterCommit(9, "work");
+    expect(said).toEqual(["7", "8"]);
+    hints.close();
+    expect(said).toEqual(["7", "8", "7", "9"]);
+  });
+
+  it("nothing is said where hints are off", () => {
+    const silent = new Hints(runner, "jobs", false, nobody);
+    silent.hintAfterCommit(9, "work");
+    silent.close();
+    expect(said).toEqual([]);
+  });
+});

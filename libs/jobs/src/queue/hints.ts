@@ -106,12 +106,19 @@ export class Hints {
     }
   }
 
+  /** Says now what is still to be said: the jobs are there, or may be, and nobody here says it later. */
   close(): void {
-    for (const { timer } of this.#trailing.values()) clearTimeout(timer);
+    const unsaid = new Set<number>();
+    for (const [queueId, { timer, again }] of this.#trailing) {
+      clearTimeout(timer);
+      if (again) unsaid.add(queueId);
+    }
+    for (const [queueId, timers] of this.#laterQueues) if (timers.size > 0) unsaid.add(queueId);
     for (const timer of this.#later) clearTimeout(timer);
     this.#trailing.clear();
     this.#laterQueues.clear();
     this.#later.clear();
+    if (this.enabled) for (const queueId of unsaid) this.#send(String(queueId));
   }
 
   #send(payload: string): void {
