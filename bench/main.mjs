@@ -1,6 +1,7 @@
 // `npm run bench`, once its dependencies and a Node.js to run on are there.
 import { writeFileSync } from "node:fs";
 import path from "node:path";
+import { judgeShares, readBaseline, sayShare, sharesOf, writeBaseline } from "./gate.mjs";
 import { Medians, judge } from "./judge.mjs";
 import { Machine } from "./machine/machine.mjs";
 import { parseOptions, UsageError } from "./options.mjs";
@@ -36,7 +37,9 @@ async function bench(options) {
   const workloads = workloadsFor(options).filter(
     ({ name }) => options.only?.includes(name) ?? true,
   );
-  const machine = await Machine.start({ redis: options.peers?.includes("bullmq-redis") ?? true });
+  const machine = await Machine.start({
+    redis: !options.gate && (options.peers?.includes("bullmq-redis") ?? true),
+  });
   const stop = () => void machine.stop().finally(() => process.exit(1));
   for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, stop);
   const from = performance.now();
@@ -83,11 +86,21 @@ function tell(options, { about, workloads, results }) {
   return judged.filter(({ state }) => states.includes(state));
 }
 
+/** Answers whether nothing has become dearer. */
+function passes({ baseline }, { results }) {
+  const shares = sharesOf(new Medians(results.runs));
+  if (baseline) writeBaseline(shares);
+  const judged = judgeShares(shares, readBaseline());
+  console.log(`\n${judged.map(sayShare).join("\n")}`);
+  return judged.every(({ state }) => state === "reached");
+}
+
 const options = chosen();
 if (options.list) list();
 else {
   const outcome = await bench(options);
-  const missed = tell(options, outcome);
+  if (options.gate && !passes(options, outcome)) process.exitCode = 1;
+  const missed = options.gate ? [] : tell(options, outcome);
   if (outcome.results.problems.length > 0) {
     console.error(`${outcome.results.problems.length} runs went wrong`);
     process.exitCode = 1;

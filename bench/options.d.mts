@@ -1,6 +1,8 @@
 export interface Options {
   quick: boolean;
   check: boolean;
+  gate: boolean;
+  baseline: boolean;
   list: boolean;
   runs: number;
   only: string[] | undefined;

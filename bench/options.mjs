@@ -4,6 +4,8 @@ import { parseArgs } from "node:util";
 export const USAGE = `npm run bench -- [options]
   --quick                 fewer jobs, fewer workloads, one run: under 3 minutes
   --check                 exit with 1 when a row is missed, and say which
+  --gate                  CPU a job against bench/baseline.json: exit with 1 when it has grown; a minute or two
+  --gate --baseline       write what was found there
   --only <workload>[,…]   these workloads alone
   --peers <peer>[,…]      these peers alone
   --runs <number>         so many runs of each, instead of 5 (1 with --quick)
@@ -20,6 +22,8 @@ export function parseOptions(args, { workloads, peers }) {
       options: {
         quick: { type: "boolean", default: false },
         check: { type: "boolean", default: false },
+        gate: { type: "boolean", default: false },
+        baseline: { type: "boolean", default: false },
         list: { type: "boolean", default: false },
         only: { type: "string" },
         peers: { type: "string" },
@@ -29,18 +33,30 @@ export function parseOptions(args, { workloads, peers }) {
   } catch (error) {
     throw new UsageError(`${error.message}\n${USAGE}`);
   }
+  if (values.baseline && !values.gate)
+    throw new UsageError(`--baseline: expected together with --gate\n${USAGE}`);
+  const part = ["quick", "check", "only", "peers"].find((name) => values[name]);
+  if (values.gate && part)
+    throw new UsageError(`--gate: expected no --${part}, it has workloads and peers of its own`);
   const runs = Number(values.runs ?? (values.quick ? 1 : 5));
   if (!Number.isInteger(runs) || runs < 1)
     throw new UsageError(`--runs: expected a whole number from 1, found "${values.runs}"`);
   return {
     quick: values.quick,
     check: values.check,
+    gate: values.gate,
+    baseline: values.baseline,
     list: values.list,
     runs,
     only: among("--only", values.only, workloads),
     peers: among("--peers", values.peers, peers),
     /** Everything, as often as it takes to publish it. */
-    complete: !values.quick && values.only === undefined && values.peers === undefined && runs >= 5,
+    complete:
+      !values.quick &&
+      !values.gate &&
+      values.only === undefined &&
+      values.peers === undefined &&
+      runs >= 5,
   };
 }
 

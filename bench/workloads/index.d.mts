@@ -14,7 +14,10 @@ export interface Workload {
   quick?: Size;
 }
 export const WORKLOADS: readonly Workload[];
-export function workloadsFor(kind: { quick: boolean }): (Workload & { size: Size })[];
+export function workloadsFor(kind: {
+  quick: boolean;
+  gate?: boolean;
+}): (Workload & { size: Size })[];
 export function sizeOf(
   workload: Pick<Workload, "share" | "instead"> & { size: Size },
   peer: string,

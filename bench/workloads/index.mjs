@@ -1,4 +1,5 @@
 // What is measured. `full` is the size of a run, `quick` that of a short one; without it, it is left out there.
+import { GATE } from "../gate.mjs";
 import { ALL_PEERS } from "../peers/index.mjs";
 import { drain } from "./drain.mjs";
 import { enqueue } from "./enqueue.mjs";
@@ -204,7 +205,12 @@ export const WORKLOADS = [
 ];
 
 /** The workloads of a kind of benchmark, each with its peers and the size of a run. */
-export function workloadsFor({ quick }) {
+export function workloadsFor({ quick, gate = false }) {
+  if (gate)
+    return WORKLOADS.filter(({ name }) => GATE.workloads.includes(name)).map((workload) => ({
+      ...sized(workload, workload.quick),
+      peers: GATE.peers,
+    }));
   if (!quick) return WORKLOADS.map((workload) => sized(workload, workload.full));
   return WORKLOADS.filter((workload) => workload.quick).map((workload) => ({
     ...sized(workload, workload.quick),

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { FIGURES } from "../../bench/figures.mjs";
+import { GATE, judgeShares, readBaseline, sayShare, sharesOf } from "../../bench/gate.mjs";
 import { Medians, type Run, judge } from "../../bench/judge.mjs";
 import { median, percentile, spread } from "../../bench/numbers.mjs";
 import { UsageError, parseOptions } from "../../bench/options.mjs";
@@ -159,7 +160,13 @@ describe("the command line", () => {
   it("only the full benchmark is published", () => {
     expect(parse()).toMatchObject({ runs: 5, complete: true });
     expect(parse("--check").complete).toBe(true);
-    for (const args of [["--quick"], ["--only", "drain"], ["--peers", "ours"], ["--runs", "3"]])
+    for (const args of [
+      ["--quick"],
+      ["--gate"],
+      ["--only", "drain"],
+      ["--peers", "ours"],
+      ["--runs", "3"],
+    ])
       expect(parse(...args).complete).toBe(false);
   });
 
@@ -176,9 +183,57 @@ describe("the command line", () => {
     [["--peers", "redis"], '--peers: expected some of ours, floor, found "redis"'],
     [["--runs", "0"], '--runs: expected a whole number from 1, found "0"'],
     [["--fast"], "--fast"],
+    [["--baseline"], "--baseline: expected together with --gate"],
+    [["--gate", "--quick"], "--gate: expected no --quick"],
+    [["--gate", "--only", "drain"], "--gate: expected no --only"],
   ])("%j is refused", (args, message) => {
     expect(() => parse(...args)).toThrow(UsageError);
     expect(() => parse(...args)).toThrow(message);
+  });
+});
+
+describe("the gate", () => {
+  const cpu = (workload: string, peer: string, clientMs: number, serverMs: number): Run => ({
+    workload,
+    peer,
+    figures: { clientMs, serverMs, rate: 1 },
+  });
+  const medians = new Medians([
+    cpu("drain", "ours", 8, 15),
+    cpu("drain", "floor", 4, 10),
+    cpu("retries", "ours", 60, 50),
+    cpu("retries", "floor", 30, 50),
+  ]);
+
+  it("holds ours against the floor of the same run", () => {
+    expect(sharesOf(medians)).toEqual({
+      drain: { clientMs: 2, serverMs: 1.5 },
+      retries: { clientMs: 2, serverMs: 1 },
+    });
+  });
+
+  it("lets nothing pass that has become dearer, nor what was not measured", () => {
+    const before = {
+      drain: { clientMs: 2, serverMs: 1.2 },
+      retries: { clientMs: 2.5, serverMs: 0.9 },
+    };
+    const judged = judgeShares(sharesOf(medians), before);
+    expect(judged.map(({ state }) => state)).toEqual(["reached", "missed", "reached", "reached"]);
+    expect(sayShare(judged[1]!)).toMatch(/^missed: drain, serverMs: 1\.5 .* 1\.2 .*1\.25 x/);
+    const nothing = judgeShares(sharesOf(new Medians([])), before);
+    expect(new Set(nothing.map(({ state }) => state))).toEqual(new Set(["not measured"]));
+  });
+
+  it("has workloads with both peers, small ones, and a baseline for each figure", () => {
+    const workloads = workloadsFor({ quick: false, gate: true });
+    expect(workloads.map(({ name }) => name)).toEqual(GATE.workloads);
+    for (const { peers, size, full } of workloads) {
+      expect(peers).toEqual(["ours", "floor"]);
+      expect(size.jobs).toBeLessThan(full.jobs!);
+    }
+    const baseline = readBaseline();
+    for (const workload of GATE.workloads)
+      for (const figure of GATE.figures) expect(baseline[workload]![figure]).toBeGreaterThan(0);
   });
 });
 
