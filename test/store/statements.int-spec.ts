@@ -21,7 +21,7 @@ jest.unstable_mockModule("../../libs/jobs/src/pg/statement.js", () => ({
   Statement: Collected,
 }));
 
-const ROWS = 200_000;
+const ROWS = 1_000_000;
 let bench: Bench;
 let hands: Hands;
 let session: Session;
@@ -75,6 +75,8 @@ interface Node {
   "Actual Rows": number;
   "Actual Loops": number;
   "Rows Removed by Filter"?: number;
+  "Shared Hit Blocks": number;
+  "Shared Read Blocks": number;
   Plans?: Node[];
 }
 
@@ -86,7 +88,7 @@ async function plan(name: string, values: string): Promise<Node[]> {
     const nodes: Node[] = [];
     await session
       .transaction(async (run) => {
-        const text = `explain (analyze, format json) execute it (${values})`;
+        const text = `explain (analyze, buffers, format json) execute it (${values})`;
         const [row] = await run(new actual.Statement(null, () => text));
         const walk = (node: Node) => {
           nodes.push(node);
@@ -122,6 +124,8 @@ it("an enqueue is planned no more once it has been sent some times", async () =>
 
 const types = (nodes: Node[]) => nodes.map((node) => node["Node Type"]);
 const indexes = (nodes: Node[]) => new Set(nodes.map((node) => node["Index Name"]).filter(Boolean));
+/** Pages that the whole statement went through; its root has those of all. */
+const pages = ([root]: Node[]) => root!["Shared Hit Blocks"] + root!["Shared Read Blocks"];
 const touched = (nodes: Node[]) =>
   Math.max(
     ...nodes
@@ -163,6 +167,7 @@ describe.each([
       expect(types(nodes)).not.toContain("Sort");
       expect(types(nodes)).not.toContain("Seq Scan");
       expect(touched(nodes)).toBeLessThanOrEqual(120);
+      expect(pages(nodes)).toBeLessThan(1_200);
     },
   );
 
@@ -173,6 +178,7 @@ describe.each([
       expect([...indexes(nodes)].filter((name) => name!.startsWith("job"))).toEqual(["job_pkey"]);
       expect(types(nodes)).not.toContain("Seq Scan");
       expect(touched(nodes)).toBe(3);
+      expect(pages(nodes)).toBeLessThan(60);
     },
   );
 
@@ -203,6 +209,7 @@ describe.each([
     const used = [...indexes(nodes)].filter((name) => name!.startsWith("job"));
     expect(used).toEqual(["job_pkey"]);
     expect(touched(nodes)).toBeLessThanOrEqual(2);
+    expect(pages(nodes)).toBeLessThan(60);
   });
 
   it("an idle look reads the head of each lane", async () => {
@@ -212,6 +219,7 @@ describe.each([
     );
     expect(indexes(nodes)).toContain("job_claim");
     expect(touched(nodes)).toBeLessThanOrEqual(21);
+    expect(pages(nodes)).toBeLessThan(60);
   });
 
   it("get reads one row by its key", async () => {
