@@ -62,6 +62,13 @@ describe("a hint", () => {
     expect((await word()) - called).toBeGreaterThan(290);
   });
 
+  it("comes for the last job of a list too, when that one is due", async () => {
+    const called = performance.now();
+    const items = [0, 600, 300].map((delay) => ({ payload: {}, delay }));
+    await jobs.enqueueMany("work", items, { queue });
+    await word(called + 600);
+  });
+
   it("does not come for a duplicate, nor for a job that is far away", async () => {
     await jobs.enqueue("work", {}, { queue, key: "k", delay: "1h" });
     await jobs.enqueue("work", {}, { queue, key: "k" });

@@ -266,7 +266,8 @@ export class JobQueue {
   /** They are committed: tells workers and observers, and answers the caller. */
   #tell(all: readonly Addressed[], holders: readonly Holder[], told = false): Enqueued[] {
     const heard = this.events.heard("enqueued");
-    const soonest = new Map<Addressed["queueId"], { kind: string; ms: number }>();
+    /** By queue: when jobs are due, one of each moment. */
+    const due = new Map<Addressed["queueId"], Map<number, string>>();
     const answers = all.map((one, index) => {
       const answer = answerFor(one, holders[index]!);
       if (answer.deduplicated && !answer.replaced) return answer;
@@ -274,8 +275,10 @@ export class JobQueue {
       const ms = dueIn(job);
       // What has a time of its own may have become due after others were told.
       const isTold = told && ms <= 0 && job.at === null;
-      if (!isTold && ms < (soonest.get(queueId)?.ms ?? Number.POSITIVE_INFINITY))
-        soonest.set(queueId, { kind: job.kind, ms });
+      if (!isTold) {
+        const moments = due.get(queueId) ?? new Map<number, string>();
+        due.set(queueId, moments.set(Math.max(0, ms), job.kind));
+      }
       if (heard && !answer.deduplicated)
         this.events.emit({
           event: "enqueued",
@@ -286,7 +289,8 @@ export class JobQueue {
         });
       return answer;
     });
-    for (const [queueId, { kind, ms }] of soonest) this.hints.hintIn(queueId, kind, ms);
+    for (const [queueId, moments] of due)
+      for (const [ms, kind] of moments) this.hints.hintIn(queueId, kind, ms);
     return answers;
   }
 
