@@ -267,18 +267,31 @@ describe("an option that is wrong", () => {
   );
 });
 
+it("a list with a hole is refused, and nothing of it is created", async () => {
+  const items: unknown[] = [{ n: 0 }];
+  items[2] = { n: 2 };
+  await expect(jobs.enqueueMany("work", items)).rejects.toMatchObject({
+    code: "OPTIONS_INVALID",
+    index: 1,
+    message: expect.stringContaining("items[1]: expected a payload, found a hole in the array"),
+  });
+  expect(await bench.sql("select 1 from jobs.job")).toEqual([]);
+});
+
 describe("a queue whose lanes are used up", () => {
   it("refuses another kind with a typed error, and goes on with those it knows", async () => {
     await jobs.enqueue("known", {}, { queue: "full" });
     await bench.sql(`insert into jobs.lane (queue_id, id, kind, priority)
       select q.id, n, 'kind ' || n, 0 from jobs.queue q, generate_series(1, 9999) n where q.name = 'full'`);
-    for (const call of [
-      () => jobs.enqueue("one too many", {}, { queue: "full" }),
-      () => jobs.enqueueMany("one too many", [{}], { queue: "full" }),
-    ]) {
-      const error = await call().catch((thrown: unknown) => thrown);
+    const many = [{}, { payload: {}, queue: "full" }];
+    for (const [call, index] of [
+      [() => jobs.enqueue("one too many", {}, { queue: "full" }), undefined],
+      [() => jobs.enqueueMany("one too many", many, { queue: "elsewhere" }), 1],
+    ] as const) {
+      const error: unknown = await call().catch((thrown: unknown) => thrown);
       expect(error).toBeInstanceOf(LanesUsedUpError);
       expect(error).toMatchObject({ code: "LANES_USED_UP" });
+      expect((error as { index?: number }).index).toBe(index);
     }
     await jobs.enqueue("known", {}, { queue: "full" });
     await bench.sql("truncate jobs.job");

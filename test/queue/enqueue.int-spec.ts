@@ -107,6 +107,7 @@ describe("enqueueMany", () => {
         { payload: { payload: { n: 3 }, not: "an option" } },
         { payload: undefined },
         [4],
+        { payload: 5, priority: undefined, attempts: undefined },
       ],
       { priority: 1, attempts: 2 },
     );
@@ -118,6 +119,7 @@ describe("enqueueMany", () => {
       [{ payload: { n: 3 }, not: "an option" }, 1, "default", 2],
       [{}, 1, "default", 2],
       [[4], 1, "default", 2],
+      [5, 1, "default", 2],
     ]);
     expect(rows[2]!.wait).toBe(3_600);
   });

@@ -114,7 +114,7 @@ export async function addressMany(
     const one = resolve(definition);
     // The keys may stand in the items.
     parseEnqueueOptions(one, isRecord(shared) ? { ...shared, key: shared.key ?? "?" } : shared);
-    return { contract: one, list: [...(items as unknown[])] };
+    return { contract: one, list: withoutHoles(items as unknown[]) };
   });
   const addressed: Addressed[] = [];
   for (const [index, item] of list.entries()) {
@@ -125,6 +125,18 @@ export async function addressMany(
     }
   }
   return addressed;
+}
+
+/** What is not there is no payload; `undefined` that was put there is. */
+function withoutHoles(items: readonly unknown[]): readonly unknown[] {
+  const hole = items.findIndex((_, index) => !(index in items));
+  if (hole === -1) return [...items];
+  throw atIndex(
+    new OptionsError("call of enqueueMany", [
+      `items[${hole}]: expected a payload, found a hole in the array`,
+    ]),
+    hole,
+  );
 }
 
 const isRecord = (value: unknown): value is EnqueueOptions =>
@@ -141,7 +153,7 @@ async function addressItem(
   if (!parts) return await address(store, payloadLimit, contract, item, shared);
   try {
     checkNames(contract, parts.own);
-    const options = { ...shared, ...parts.own };
+    const options = { ...shared, ...said(parts.own) };
     return await address(store, payloadLimit, contract, parts.payload, options);
   } catch (error) {
     if (!(error instanceof JobsError) || !(await isWholePayload(contract, parts, item)))
@@ -156,6 +168,10 @@ function partsOf(item: unknown): { payload: unknown; own: object } | undefined {
   const { payload, ...own } = item as { payload: unknown };
   return { payload, own };
 }
+
+/** Without what is undefined: that is as good as not said, and what is shared holds. */
+const said = (own: object): EnqueueOptions =>
+  Object.fromEntries(Object.entries(own).filter(([, value]) => value !== undefined));
 
 /** A misspelt option must not make a payload of the item. */
 function checkNames(contract: Definition, own: object): void {

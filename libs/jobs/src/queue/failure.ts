@@ -78,7 +78,11 @@ export function callerError(
     const consequence = outcomeOf(doing, false);
     return notInEncoding(lacks, jobs, consequence, { cause: error });
   }
-  if (error instanceof NoLaneLeftError) return new LanesUsedUpError({ cause: error });
+  if (error instanceof NoLaneLeftError) {
+    const { index } = error as { index?: number };
+    const usedUp = new LanesUsedUpError({ cause: error });
+    return index === undefined ? usedUp : atIndex(usedUp, index);
+  }
   if (isNotAllowed(error)) {
     const consequence = `${outcomeOf(doing, false)}Grant it, then repeat the call.`;
     return new DatabaseRefusedError(schema, (error as Error).message, consequence, {
