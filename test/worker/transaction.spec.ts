@@ -673,6 +673,23 @@ describe("job.transaction(fn), the connections", () => {
     );
   });
 
+  it("has failed when a statement that was sent past us has failed the commit", async () => {
+    const { id, app } = await start(
+      async (job) =>
+        await job.transaction(async (client) => {
+          await payFor(job)(client);
+          if (job.failures > 0) return;
+          const past = client.query.bind(client) as Queryable["query"];
+          setImmediate(() => void past("select 1 / 0").catch(() => undefined));
+        }),
+      { attempts: 2 },
+    );
+    expect(await reached(bench, id, "succeeded")).toMatchObject({ attempt: 2, failures: 1 });
+    const [first] = await app.get(JobInspector).attempts(id);
+    expect(first!.error).toMatchObject({ code: "TRANSACTION_FAILED" });
+    expect(await payments()).toEqual([id]);
+  });
+
   it("survives that a kept connection was ended meanwhile", async () => {
     const kind = defineJob("again", { attempts: 1 });
     const app = await bench.worker([
@@ -930,6 +947,98 @@ describe("job.transaction(source, fn), the source", () => {
     } finally {
       await own.destroy();
     }
+  });
+
+  describe("that resolves though PostgreSQL has rolled back", () => {
+    const failing = async (tx: Queryable) => void (await tx.query("select 1 / 0").catch(() => {}));
+    /** Ends each transaction of `dataSource` in its own way, once `run` has ended. */
+    const ending = (end: (tx: EntityManager) => Promise<void>) => ({
+      transaction: async <T>(run: (tx: EntityManager) => Promise<T>) =>
+        await dataSource.transaction(async (tx) => {
+          const value = await run(tx);
+          await end(tx);
+          return value;
+        }),
+    });
+    const sources: [string, () => { transaction: DataSource["transaction"] }][] = [
+      ["for a statement of its own", () => ending(failing) as never],
+      ["by itself", () => ending(async (tx) => void (await tx.query("rollback"))) as never],
+    ];
+
+    const expectFailed = async ({ id, app, told }: Awaited<ReturnType<typeof start>>) => {
+      expect(await reached(bench, id, "succeeded")).toMatchObject({ attempt: 2, failures: 1 });
+      const [first] = await app.get(JobInspector).attempts(id);
+      expect(first!.error).toMatchObject({
+        name: "TransactionFailedError",
+        code: "TRANSACTION_FAILED",
+        message: expect.stringMatching(/to commit, found it rolled back/) as string,
+      });
+      expect(await payments()).toEqual([id]);
+      await until(() => told.length === 2, { what: "both events" });
+      expect(told.map(({ event }) => event)).toEqual(["retried", "succeeded"]);
+    };
+
+    it.each(sources)("%s: the run has failed", async (_what, source) => {
+      const answers: unknown[] = [];
+      const started = await start(
+        async (job) => {
+          const how = job.failures === 0 ? source() : dataSource;
+          const paid = job.transaction(how as DataSource, async (tx) => {
+            await payFor(job)(tx);
+            return "paid";
+          });
+          answers.push(await paid.catch((error: unknown) => (error as { code?: string }).code));
+          await paid;
+        },
+        { attempts: 2 },
+      );
+      await expectFailed(started);
+      expect(answers).toEqual(["TRANSACTION_FAILED", "paid"]);
+    });
+
+    it("for a subscriber's statement: the run has failed", async () => {
+      const own = await new DataSource({ type: "postgres", url: bench.url }).initialize();
+      let times = 0;
+      own.subscribers.push({
+        beforeTransactionCommit: async ({ queryRunner }) => {
+          if (times++ === 0) await failing(queryRunner);
+        },
+      });
+      try {
+        await expectFailed(
+          await start(async (job) => await job.transaction(own, payFor(job)), { attempts: 2 }),
+        );
+        expect(times).toBeGreaterThanOrEqual(2);
+      } finally {
+        await own.destroy();
+      }
+    });
+
+    it("is waited for while it is open", async () => {
+      const order: string[] = [];
+      let committed: Promise<void> | undefined;
+      const early = {
+        transaction: async <T>(run: (tx: EntityManager) => Promise<T>) => {
+          const runner = dataSource.createQueryRunner();
+          await runner.startTransaction();
+          const value = await run(runner.manager);
+          committed = sleep(300).then(async () => {
+            order.push("committed");
+            await runner.commitTransaction();
+            await runner.release();
+          });
+          return value;
+        },
+      };
+      const { id } = await start(async (job) => {
+        await job.transaction(early, payFor(job));
+        order.push("resolved");
+      });
+      await reached(bench, id, "succeeded");
+      await committed;
+      await until(() => order.length === 2, { what: "it has resolved" });
+      expect(order).toEqual(["committed", "resolved"]);
+    });
   });
 
   it("refuses at the commit what a deferred constraint does not allow: an ordinary failure", async () => {

@@ -430,7 +430,10 @@ export class TransactionUsedError extends JobsError {
   }
 }
 
-/** A statement in the transaction of `job.transaction()` or `jobs.in(tx)` had failed: such a transaction cannot commit. */
+/**
+ * A statement in the transaction of `job.transaction()` or `jobs.in(tx)` had failed: such a transaction cannot commit.
+ * Also where it was rolled back after `fn` had ended, though its source has thrown nothing.
+ */
 export class TransactionFailedError extends JobsError {
   static {
     named(this, "TransactionFailedError");
@@ -439,14 +442,18 @@ export class TransactionFailedError extends JobsError {
   constructor(
     /** The id of the job whose transaction it was; null when it was one of `jobs.in(tx)`. */
     readonly id: string | null,
-    options?: ErrorOptions,
+    { atCommit, ...options }: ErrorOptions & { atCommit?: boolean } = {},
   ) {
     super(
       "TRANSACTION_FAILED",
       id === null
         ? `Expected the transaction of jobs.in(tx) to be sound, found that a statement in it had failed before: it ` +
             `takes no other. The call has changed nothing; roll back, wholly or to a savepoint; see error.cause.`
-        : `Expected the transaction of job ${id} to be sound when fn ended, found that a statement in it had failed ` +
+        : atCommit
+          ? `Expected the transaction of job ${id} to commit, found it rolled back: a statement that was sent after ` +
+            `fn had ended has failed, in a subscriber, in the source, or because nobody waited for it. Nothing is ` +
+            `written. Await each statement, and let its error be thrown.`
+          : `Expected the transaction of job ${id} to be sound when fn ended, found that a statement in it had failed ` +
             `and fn went on: all is rolled back. Throw its error, or put the statement into a savepoint; see error.cause.`,
       options,
     );

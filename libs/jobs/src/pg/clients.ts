@@ -85,11 +85,14 @@ export class Clients {
   /**
    * Ends its transaction and leaves nothing of its session, in one round trip. A process that a pooler lends keeps what
    * it has: others have set and prepared things on it too.
+   * Answers how it has ended: to the commit of a failed transaction PostgreSQL answers that it has rolled back.
    */
-  async end(client: pg.Client, how: "commit" | "rollback"): Promise<void> {
-    if (this.#pooled.has(client)) return void (await client.query(how));
-    await client.query(`${how}; ${RESET}`);
-    forgetPrepared(client);
+  async end(client: pg.Client, how: "commit" | "rollback"): Promise<"commit" | "rollback"> {
+    const pooled = this.#pooled.has(client);
+    const answer: unknown = await client.query(pooled ? how : `${how}; ${RESET}`);
+    if (!pooled) forgetPrepared(client);
+    const [{ command }] = [answer].flat() as [{ command: string }];
+    return command === "COMMIT" ? "commit" : "rollback";
   }
 
   /** It is as it was: others may have it. */

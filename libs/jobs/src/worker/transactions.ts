@@ -4,6 +4,7 @@ import type { TransactionSource } from "../handler/job-context.js";
 import {
   LeaseLostError,
   OptionsError,
+  ShutdownError,
   TransactionEndedError,
   TransactionFailedError,
 } from "../job/errors.js";
@@ -92,7 +93,8 @@ export class Transactions {
     if (typeof fn !== "function")
       throw refused("fn", "a function that gets the connection", typeof fn);
     if (source) refuseWhatIsNone(source);
-    const settled: { value?: T; claim?: Claim; late?: { error: unknown } } = {};
+    const settled: { value?: T; claim?: Claim } = {};
+    let thrown: { error: unknown } | undefined;
     const unanswered = new Unanswered();
     /** Runs inside the transaction; what it throws rolls back. */
     const settle = async (tx: Queryable, mark: string, work: () => Promise<T>) => {
@@ -117,14 +119,16 @@ export class Transactions {
       if (!settled.claim)
         throw refused("source", "transaction(run) to call run and to wait for it", "it did not");
     } catch (error) {
-      await this.#failed(attempt, settled.claim, error);
-      // It has committed all the same. Of our own connection that is a lost answer, of theirs perhaps a subscriber.
-      if (source) settled.late = { error };
+      thrown = { error };
     } finally {
       unanswered.stop();
     }
+    // To the commit of a failed transaction PostgreSQL answers that it has rolled back, which is no error: a source does
+    // not see it. Of our own connection it has been seen.
+    if (thrown || source) await this.#verify(attempt, settled.claim, thrown);
     this.ports.listener.committed(attempt);
-    if (settled.late) this.ports.listener.threwLate(attempt, settled.late.error);
+    // It has committed all the same. Of our own connection that is a lost answer, of theirs perhaps a subscriber.
+    if (source && thrown) this.ports.listener.threwLate(attempt, thrown.error);
     return settled.value as T;
   }
 
@@ -203,7 +207,8 @@ export class Transactions {
         if (error instanceof TransactionFailedError && lent.failure) error.cause = lent.failure;
         throw error;
       });
-      await replied(clients.end(client, "commit"), giveUp);
+      const ended = await replied(clients.end(client, "commit"), giveUp);
+      if (ended !== "commit") throw new TransactionFailedError(attempt.id, { atCommit: true });
       giveBack();
     } catch (error) {
       if (signal.aborted || error instanceof NoReplyError) giveUp();
@@ -288,14 +293,21 @@ export class Transactions {
     throw new LeaseLostError(attempt.id, attempt.attempt);
   }
 
-  /** Throws, unless the transaction has committed all the same. */
-  async #failed(attempt: Attempt, claim: Claim | undefined, error: unknown): Promise<void> {
+  /** Throws, unless the transaction has committed, whatever it has thrown. */
+  async #verify(
+    attempt: Attempt,
+    claim: Claim | undefined,
+    thrown: { error: unknown } | undefined,
+  ): Promise<void> {
     const { listener } = this.ports;
     const became = claim ? await this.#outcome(claim) : "rolled-back";
     if (became === "committed") return;
-    if (became === "open") throw error;
+    if (became === "open") throw thrown ? thrown.error : new ShutdownError();
     const mine = attempt.settling;
     listener.notCommitted(attempt);
+    const error = thrown
+      ? thrown.error
+      : new TransactionFailedError(attempt.id, { atCommit: true });
     const lost = became === "lost" || error instanceof LeaseLostError;
     if (mine && lost) listener.lost(attempt);
     throw became === "lost" ? new LeaseLostError(attempt.id, attempt.attempt) : error;
@@ -303,7 +315,7 @@ export class Transactions {
 
   async #outcome(claim: Claim): Promise<"committed" | "rolled-back" | "lost" | "open"> {
     const fence = { id: claim.id, attempt: claim.attempt };
-    for (let pause = 20; !this.#closed; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
+    for (let pause = 20; ; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
       try {
         const { keep = true } = this.ports.writes(claim.queueId);
         const became = await outcome(this.ports.settles, claim.queueId, claim.worker, fence, keep);
@@ -311,9 +323,9 @@ export class Transactions {
       } catch {
         // The database is away, or busy with itself: it is asked again.
       }
+      if (this.#closed) return "open";
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
-    return "open";
   }
 }
 

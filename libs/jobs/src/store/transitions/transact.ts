@@ -78,6 +78,8 @@ export async function outcome(
   fence: Fence,
   keep: boolean,
 ): Promise<"committed" | "rolled-back" | "lost" | "open"> {
+  const committed = async () => (await finished(runner, queueId, worker, [fence])).has(fence.id);
+  if (keep && (await committed())) return "committed";
   try {
     const held = await runner.run(lockJob, fenceValues(queueId, worker, [fence]));
     if (held.length > 0) return "rolled-back";
@@ -85,8 +87,8 @@ export async function outcome(
     if (isLockTimeout(error)) return "open";
     throw error;
   }
-  const done = await finished(runner, queueId, worker, [fence]);
-  if (done.has(fence.id)) return "committed";
+  // It may have been open before.
+  if (await committed()) return "committed";
   // What is not kept leaves nothing when it succeeds: it is in no place at all.
   return !keep && !(await existing(runner, queueId, [fence.id])).has(fence.id)
     ? "committed"
