@@ -287,6 +287,33 @@ describe("a TypeORM QueryRunner", () => {
     }
     expect(await ids()).toHaveLength(2);
   });
+
+  it.each(["commit", "rollback"])(
+    "whose transaction a query has ended is refused: %s",
+    async (end) => {
+      const { id } = await jobs.enqueue("work", {});
+      const runner = dataSource.createQueryRunner();
+      try {
+        await runner.startTransaction();
+        const kept = [jobs.in(runner), jobs.in(runner.manager)];
+        await runner.query(end);
+        expect(runner.isTransactionActive).toBe(true);
+        for (const tx of [runner, runner.manager]) expect(() => jobs.in(tx)).toThrow(OptionsError);
+        for (const queue of kept) {
+          await expect(queue.enqueue("work", {})).rejects.toThrow(
+            /a connection outside a transaction/,
+          );
+          await expect(queue.enqueueMany("work", [{}])).rejects.toThrow(OptionsError);
+          await expect(queue.cancel(id)).rejects.toThrow(OptionsError);
+        }
+        await runner.rollbackTransaction();
+      } finally {
+        await runner.release();
+      }
+      expect(await ids()).toEqual([id]);
+      expect(await bench.state(id)).toBe("queued");
+    },
+  );
 });
 
 describe("a pg client", () => {
@@ -300,7 +327,9 @@ describe("a pg client", () => {
   it("without a transaction is refused: before its begin is answered, and after it has ended", async () => {
     const { id } = await jobs.enqueue("work", {});
     expect(() => jobs.in(client)).toThrow(OptionsError);
-    expect(() => jobs.in(client)).toThrow(/a client outside a transaction: await its begin first/);
+    expect(() => jobs.in(client)).toThrow(
+      /a connection outside a transaction: await its begin first/,
+    );
     for (const end of ["commit", "rollback"]) {
       const begun = client.query("begin");
       expect(() => jobs.in(client)).toThrow(OptionsError);

@@ -789,7 +789,7 @@ describe("job.transaction(source, fn), the source", () => {
         async (job) => await job.transaction(none, async () => void (ran = true)),
       );
       expect((await reached(bench, id, "dead")).last_error).toMatch(
-        /Invalid job.transaction\(source, fn\):\s+- tx: .* a client outside a transaction/,
+        /Invalid job.transaction\(source, fn\):\s+- tx: .* a connection outside a transaction/,
       );
       expect(ran).toBe(false);
     } finally {

@@ -2,6 +2,7 @@ import { OptionsError, TransactionFailedError, TransactionOverError } from "../j
 import { readable } from "../job/options-check.js";
 import { isInFailedTransaction, sqlState } from "../pg/sqlstate.js";
 import type { Row, Runner, Statement } from "../pg/statement.js";
+import { transactionStatus } from "../pg/transaction-status.js";
 
 /** Whatever runs SQL inside the caller's transaction: a TypeORM EntityManager or QueryRunner, a `pg` client. */
 export interface TransactionLike {
@@ -70,8 +71,8 @@ function refuseWhatIsNone(tx: TransactionLike, where: string): void {
             ? "an EntityManager outside a transaction, whose queries go to any connection"
             : runnerOf(tx).isTransactionActive === false
               ? "a QueryRunner without an active transaction: call startTransaction() first, and enqueue before its commit"
-              : isClientOutside(tx)
-                ? "a client outside a transaction: await its begin first, and enqueue before its commit"
+              : isOutside(tx)
+                ? "a connection outside a transaction: await its begin first, and enqueue before its commit or rollback"
                 : undefined;
   if (found) throw new OptionsError(where, [`tx: expected ${expected}; found ${found}`]);
 }
@@ -82,12 +83,10 @@ const isManagerOfNone = (tx: TransactionLike): boolean =>
   "getRepository" in tx &&
   (tx as { queryRunner?: unknown }).queryRunner === undefined;
 
-/** A client of `pg` 8.16 or newer says what the server told it last; what it has still in line does not count. */
-function isClientOutside(tx: TransactionLike): boolean {
-  const { getTransactionStatus } = tx as { getTransactionStatus?: () => string | null };
-  if (typeof getTransactionStatus !== "function") return false;
-  const status = getTransactionStatus.call(tx);
-  return status !== "T" && status !== "E";
+/** Also beneath TypeORM, which does not know of a `rollback` that was sent as a query. */
+function isOutside(tx: TransactionLike): boolean {
+  const status = transactionStatus(tx);
+  return status !== undefined && status !== "T" && status !== "E";
 }
 
 interface TypeOrmRunner {

@@ -92,14 +92,3 @@ function refuse(error: Error, given: readonly unknown[]): unknown {
   process.nextTick(() => (callback as Callback)(error));
   return undefined;
 }
-
-/** `T` inside a transaction, `E` in a failed one, `I` in none; undefined when the connection does not say. */
-export async function transactionStatus(tx: unknown): Promise<string | undefined> {
-  const { queryRunner } = tx as { queryRunner?: { connect?: () => Promise<unknown> } };
-  const client = (queryRunner?.connect ? await queryRunner.connect() : tx) as {
-    getTransactionStatus?: () => string | null;
-  };
-  return typeof client.getTransactionStatus === "function"
-    ? (client.getTransactionStatus() ?? undefined)
-    : undefined;
-}

@@ -22,6 +22,7 @@ import {
   sqlState,
 } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
+import { transactionStatus } from "../pg/transaction-status.js";
 import type { Claim } from "../store/transitions/claim.js";
 import { markLocal } from "../store/transitions/mark.js";
 import type { Writes } from "../store/transitions/noted.js";
@@ -29,7 +30,7 @@ import { succeedWithin } from "../store/transitions/succeed.js";
 import { type Claimant, enter, outcome } from "../store/transitions/transact.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Attempt } from "./attempt.js";
-import { type Lent, lend, transactionStatus } from "./lent.js";
+import { type Lent, lend } from "./lent.js";
 import type { Reports } from "./reports.js";
 
 // job.transaction(): the user's writes and the success of the attempt in one transaction. The success is its last
@@ -250,7 +251,7 @@ export class Transactions {
   /** The last statement before the commit; answers the claim that it has settled. */
   async #succeed(attempt: Attempt, tx: Queryable, mark: string, value: unknown): Promise<Claim> {
     const { listener } = this.ports;
-    if ((await transactionStatus(tx)) === "I") throw new TransactionEndedError(attempt.id);
+    if (transactionStatus(tx) === "I") throw new TransactionEndedError(attempt.id);
     const { text, problem } = storableResult(value, this.ports.resultLimit);
     if (problem !== undefined) listener.trouble(`the result is not stored: ${problem}`, attempt);
     // On another connection, and it locks nothing that our statement waits for. This transaction itself may have
