@@ -12,7 +12,7 @@ import pg from "pg";
 import { DataSource } from "typeorm";
 import { Bench, behindPooler } from "../support/harness.js";
 import { Hands } from "../support/hands.js";
-import { openFor } from "../support/until.js";
+import { openFor, until } from "../support/until.js";
 
 // A job that is enqueued in the caller's transaction exists if and only if that commits.
 
@@ -287,6 +287,30 @@ describe("a TypeORM QueryRunner", () => {
     }
     expect(await ids()).toHaveLength(2);
   });
+
+  it.each(["runner", "manager"] as const)(
+    "whose server process has died is refused by name, with the cause: its %s",
+    async (which) => {
+      const { id } = await jobs.enqueue("work", {});
+      const runner = dataSource.createQueryRunner();
+      await runner.startTransaction();
+      const kept = jobs.in(which === "runner" ? runner : runner.manager);
+      const [{ pid }] = (await runner.query("select pg_backend_pid() as pid")) as [{ pid: number }];
+      await bench.sql("select pg_terminate_backend($1)", [pid]);
+      await until(() => runner.isReleased, { what: "TypeORM has seen it" });
+      for (const call of [
+        () => kept.enqueue("work", {}),
+        () => kept.enqueueMany("work", [{}]),
+        () => kept.cancel(id),
+      ]) {
+        const error = await call().catch((thrown: unknown) => thrown);
+        expect(error).toBeInstanceOf(TransactionOverError);
+        expect(error).toMatchObject({ id: null, cause: expect.any(Error) as Error });
+      }
+      expect(await ids()).toEqual([id]);
+      expect(await bench.state(id)).toBe("queued");
+    },
+  );
 
   it.each(["commit", "rollback"])(
     "whose transaction a query has ended is refused: %s",

@@ -39,7 +39,8 @@ export function onCallersTransaction(tx: TransactionLike, schema: string): Runne
 }
 
 /** Words of `pg` and TypeORM for a connection that is closed, lost or given back; they have no code. */
-const CLOSED = /is not queryable|^Connection terminated|^Query runner already released/;
+const CLOSED =
+  /is not queryable|^Connection terminated|^Query runner already released|query runner was already released/;
 
 const isOfClosed = (error: unknown): boolean =>
   error instanceof Error && sqlState(error) === undefined && CLOSED.test(error.message);
