@@ -1,3 +1,4 @@
+import { jest } from "@jest/globals";
 import { Hints } from "../../libs/jobs/src/queue/hints.js";
 import type { Statement } from "../../libs/jobs/src/pg/statement.js";
 
@@ -35,6 +36,47 @@ describe("a hint that was to go right behind an insert", () => {
   it("is said again when it was lost", () => {
     hints.ahead(7)!.hooks.onLost!();
     expect(said).toEqual(["7"]);
+  });
+});
+
+describe("jobs of a transaction whose commit nobody tells of", () => {
+  beforeEach(() => {
+    jest.useFakeTimers();
+  });
+  afterEach(() => {
+    jest.useRealTimers();
+  });
+
+  it("are said for each kind: a worker of this process for one of them does not stand for all", () => {
+    const asked = new Set<string>();
+    const wake = (_: number, kind: string) => asked.add(kind) && kind === "mine";
+    const half = new Hints(runner, "jobs", true, { wake, changed: () => undefined });
+    half.hintAfterCommit(7, "mine");
+    half.hintAfterCommit(7, "theirs");
+    jest.advanceTimersByTime(10);
+    expect([...asked]).toEqual(["mine", "theirs"]);
+    expect(said).toEqual(["7"]);
+    half.close();
+  });
+
+  it("are said 5, 50 and 500 ms after each call, whatever was called before", () => {
+    hints.hintAfterCommit(7, "work");
+    jest.advanceTimersByTime(440);
+    said.length = 0;
+    hints.hintAfterCommit(7, "work");
+    jest.advanceTimersByTime(499);
+    // 5 and 50 after it, and 500 after the one before.
+    expect(said).toEqual(["7", "7", "7"]);
+    jest.advanceTimersByTime(4);
+    expect(said).toEqual(["7", "7", "7", "7"]);
+  });
+
+  it("share timers, however many calls there are", () => {
+    for (let call = 0; call < 10_000; call++) {
+      hints.hintAfterCommit(7, "work");
+      if (call % 20 === 0) jest.advanceTimersByTime(1);
+    }
+    expect(jest.getTimerCount()).toBeLessThan(300);
   });
 });
 

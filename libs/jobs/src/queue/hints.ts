@@ -1,6 +1,7 @@
 import type { Runner } from "../pg/statement.js";
 import type { Word } from "../pg/session.js";
 import { wake, wakeWord } from "../store/queues/wake.js";
+import { Later } from "./later.js";
 
 /** The workers of this process, as the way in sees them. */
 export interface Wake {
@@ -21,8 +22,9 @@ const AFTER_MS = [5, 50, 500];
 // NOTIFY costs commits, so: at once when the queue was quiet, then at most one per 10 ms.
 export class Hints {
   readonly #trailing = new Map<number, { timer: NodeJS.Timeout; again: boolean }>();
-  readonly #later = new Set<NodeJS.Timeout>();
-  readonly #laterQueues = new Map<number, Map<number, NodeJS.Timeout>>();
+  readonly #later = new Later((queueId, kinds) => {
+    for (const kind of kinds) this.hint(queueId, kind);
+  });
 
   constructor(
     private readonly runner: Runner,
@@ -77,11 +79,7 @@ export class Hints {
   hintIn(queueId: number, kind: string, ms: number): void {
     if (ms <= 0) return this.hint(queueId, kind);
     if (ms > SOON_MS) return;
-    const timer = setTimeout(() => {
-      this.#later.delete(timer);
-      this.hint(queueId, kind);
-    }, ms + 1).unref();
-    this.#later.add(timer);
+    this.#later.add(queueId, kind, ms + 1);
   }
 
   /** A lane of this queue was made. */
@@ -92,18 +90,7 @@ export class Hints {
 
   /** Jobs of this queue can run once a transaction that is not ours has committed. */
   hintAfterCommit(queueId: number, kind: string): void {
-    let timers = this.#laterQueues.get(queueId);
-    if (!timers) this.#laterQueues.set(queueId, (timers = new Map()));
-    for (const ms of AFTER_MS) {
-      if (timers.has(ms)) continue;
-      const timer = setTimeout(() => {
-        timers.delete(ms);
-        this.#later.delete(timer);
-        this.hint(queueId, kind);
-      }, ms).unref();
-      timers.set(ms, timer);
-      this.#later.add(timer);
-    }
+    for (const ms of AFTER_MS) this.#later.add(queueId, kind, ms);
   }
 
   /** Says now what is still to be said: the jobs are there, or may be, and nobody here says it later. */
@@ -113,11 +100,8 @@ export class Hints {
       clearTimeout(timer);
       if (again) unsaid.add(queueId);
     }
-    for (const [queueId, timers] of this.#laterQueues) if (timers.size > 0) unsaid.add(queueId);
-    for (const timer of this.#later) clearTimeout(timer);
     this.#trailing.clear();
-    this.#laterQueues.clear();
-    this.#later.clear();
+    for (const queueId of this.#later.clear()) unsaid.add(queueId);
     if (this.enabled) for (const queueId of unsaid) this.#send(String(queueId));
   }
 
