@@ -62,10 +62,14 @@ describe("a hint", () => {
     expect((await word()) - called).toBeGreaterThan(290);
   });
 
-  it("comes for the last job of a list too, when that one is due", async () => {
+  it("comes when each of the jobs of one call is due", async () => {
     const called = performance.now();
-    const items = [0, 600, 300].map((delay) => ({ payload: {}, delay }));
-    await jobs.enqueueMany("work", items, { queue });
+    await jobs.enqueueMany(
+      "work",
+      [0, 300, 600].map((delay) => ({ payload: {}, delay })),
+      { queue },
+    );
+    await word(called + 300);
     await word(called + 600);
   });
 
@@ -105,6 +109,18 @@ describe("a hint", () => {
     expect(heard()).toHaveLength(1);
   });
 
+  it("comes when a delayed job of a TypeORM transaction is due: its delay counts from the call", async () => {
+    let called = 0;
+    await dataSource.transaction(async (em) => {
+      called = performance.now();
+      await jobs.in(em).enqueue("work", {}, { queue, delay: 1_500 });
+      await em.query("select pg_sleep(1)");
+    });
+    const after = (await word()) - called;
+    expect(after).toBeGreaterThan(1_490);
+    expect(after).toBeLessThan(2_400);
+  });
+
   it("does not follow a rollback of TypeORM", async () => {
     const call = dataSource.transaction(async (em) => {
       await jobs.in(em).enqueue("work", {}, { queue });
@@ -127,6 +143,19 @@ describe("a hint", () => {
     const committed = performance.now();
     client.release();
     expect((await word(called + 400)) - committed).toBeLessThan(SOON_MS);
+  });
+
+  it("comes when a job of a pg client's transaction is due, which was committed before", async () => {
+    const client = await bench.client();
+    await client.query("begin");
+    const called = performance.now();
+    // Far later than the words that follow any call.
+    await jobs.in(client).enqueue("work", {}, { queue, delay: 900 });
+    await jobs.in(client).enqueue("work", {}, { queue, delay: "2.1s" });
+    await client.query("commit");
+    client.release();
+    expect((await word()) - called).toBeGreaterThan(890);
+    expect(heard()).toHaveLength(1);
   });
 
   it("is never sent inside the caller's transaction", async () => {

@@ -51,8 +51,8 @@ describe("jobs of a transaction whose commit nobody tells of", () => {
     const asked = new Set<string>();
     const wake = (_: number, kind: string) => asked.add(kind) && kind === "mine";
     const half = new Hints(runner, "jobs", true, { wake, changed: () => undefined });
-    half.hintAfterCommit(7, "mine");
-    half.hintAfterCommit(7, "theirs");
+    half.hintAfterCommit(7, "mine", 0);
+    half.hintAfterCommit(7, "theirs", 0);
     jest.advanceTimersByTime(10);
     expect([...asked]).toEqual(["mine", "theirs"]);
     expect(said).toEqual(["7"]);
@@ -60,10 +60,10 @@ describe("jobs of a transaction whose commit nobody tells of", () => {
   });
 
   it("are said 5, 50 and 500 ms after each call, whatever was called before", () => {
-    hints.hintAfterCommit(7, "work");
+    hints.hintAfterCommit(7, "work", 0);
     jest.advanceTimersByTime(440);
     said.length = 0;
-    hints.hintAfterCommit(7, "work");
+    hints.hintAfterCommit(7, "work", 0);
     jest.advanceTimersByTime(499);
     // 5 and 50 after it, and 500 after the one before.
     expect(said).toEqual(["7", "7", "7"]);
@@ -73,7 +73,7 @@ describe("jobs of a transaction whose commit nobody tells of", () => {
 
   it("share timers, however many calls there are", () => {
     for (let call = 0; call < 10_000; call++) {
-      hints.hintAfterCommit(7, "work");
+      hints.hintAfterCommit(7, "work", 0);
       if (call % 20 === 0) jest.advanceTimersByTime(1);
     }
     expect(jest.getTimerCount()).toBeLessThan(300);
@@ -85,7 +85,7 @@ describe("when the app is closed", () => {
     hints.hint(7, "work");
     hints.hint(7, "work");
     hints.hint(8, "work");
-    hints.hintAfterCommit(9, "work");
+    hints.hintAfterCommit(9, "work", 0);
     expect(said).toEqual(["7", "8"]);
     hints.close();
     expect(said).toEqual(["7", "8", "7", "9"]);
@@ -93,7 +93,7 @@ describe("when the app is closed", () => {
 
   it("nothing is said where hints are off", () => {
     const silent = new Hints(runner, "jobs", false, nobody);
-    silent.hintAfterCommit(9, "work");
+    silent.hintAfterCommit(9, "work", 0);
     silent.close();
     expect(said).toEqual([]);
   });

@@ -226,6 +226,30 @@ export function answerFor({ queueId, job }: Addressed, { id, replaced }: Holder)
   return replaced === undefined || !answer.deduplicated ? answer : { ...answer, replaced };
 }
 
-/** Ms until a job is due, as far as this process's clock can tell. */
-export const dueIn = ({ at, delayMs }: NewJob): number =>
-  at === null ? delayMs : at.getTime() - Date.now();
+/** Ms until a job is due, as far as this process's clock can tell; its delay began `ago` ms ago. */
+export const dueIn = ({ at, delayMs }: NewJob, ago = 0): number =>
+  at === null ? delayMs - ago : at.getTime() - Date.now();
+
+/** In so many ms a job of this queue and kind is due. */
+export interface DueTime {
+  queueId: number;
+  kind: string;
+  ms: number;
+}
+
+/**
+ * When jobs of one kind are due, in ms: of each queue the oldest of those that are, and all that are not.
+ * `calledAt`: when their delays began, if that is a while ago; monotonic ms.
+ */
+export function dueTimes(all: readonly Addressed[], calledAt?: number): DueTime[] {
+  const ago = calledAt === undefined ? 0 : performance.now() - calledAt;
+  const oldest = new Map<number, DueTime>();
+  const times: DueTime[] = [];
+  for (const { queueId, job } of all) {
+    const time = { queueId, kind: job.kind, ms: dueIn(job, ago) };
+    if (time.ms > 0) times.push(time);
+    else if (time.ms < (oldest.get(queueId)?.ms ?? Number.POSITIVE_INFINITY))
+      oldest.set(queueId, time);
+  }
+  return [...oldest.values(), ...times];
+}

@@ -88,9 +88,10 @@ export class Hints {
     if (this.enabled) this.#send(`${queueId}!`);
   }
 
-  /** Jobs of this queue can run once a transaction that is not ours has committed. */
-  hintAfterCommit(queueId: number, kind: string): void {
-    for (const ms of AFTER_MS) this.#later.add(queueId, kind, ms);
+  /** A job of this queue can run in so many ms, but not before a transaction has committed that is not ours. */
+  hintAfterCommit(queueId: number, kind: string, ms: number): void {
+    if (ms > SOON_MS) return;
+    for (const after of AFTER_MS) this.#later.add(queueId, kind, Math.max(after, ms + 1));
   }
 
   /** Says now what is still to be said: the jobs are there, or may be, and nobody here says it later. */

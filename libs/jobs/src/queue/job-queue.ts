@@ -22,6 +22,7 @@ import {
   answerFor,
   byQueue,
   dueIn,
+  dueTimes,
   payloadText,
 } from "./call.js";
 import { Coalescer } from "./coalescer.js";
@@ -72,7 +73,7 @@ export class JobQueue {
     const { holders, told } = await sent(this.store, [addressed], () =>
       this.#coalescer(addressed.queueId, [job]).add([job]),
     );
-    return this.#tell([addressed], holders, told)[0]!;
+    return this.#tell([addressed], holders, { told })[0]!;
   }
 
   /** Enqueues jobs of one kind, all or none; answers in input order. `error.index` names a bad item. */
@@ -92,7 +93,7 @@ export class JobQueue {
         : insertTogether(this.store, chosen);
     });
     const { holders, told } = await inserting.catch(inInputOrder(answers)).catch(atUnfitItem(all));
-    return this.#tell(all, answers(holders), told);
+    return this.#tell(all, answers(holders), { told });
   }
 
   /**
@@ -241,15 +242,15 @@ export class JobQueue {
     };
     await this.#checked("enqueue", insertAllOf, chosen);
     const holders = answers(found);
+    const calledAt = performance.now();
     const told = afterCommit(tx, (inDoubt) => {
       if (inDoubt && this.events.heard("enqueued"))
-        void this.#tellOfThoseThere(all, holders).catch(() => undefined);
-      else this.#tell(all, holders);
+        void this.#tellOfThoseThere(all, holders, calledAt).catch(() => undefined);
+      else this.#tell(all, holders, { calledAt });
     });
-    if (!told) {
-      for (const { queueId, job } of all)
-        if (dueIn(job) <= 0) this.hints.hintAfterCommit(queueId, job.kind);
-    }
+    if (!told)
+      for (const { queueId, kind, ms } of dueTimes(all))
+        this.hints.hintAfterCommit(queueId, kind, ms);
     return all.map((one, index) => answerFor(one, holders[index]!));
   }
 
@@ -264,21 +265,20 @@ export class JobQueue {
   }
 
   /** They are committed: tells workers and observers, and answers the caller. */
-  #tell(all: readonly Addressed[], holders: readonly Holder[], told = false): Enqueued[] {
+  #tell(
+    all: readonly Addressed[],
+    holders: readonly Holder[],
+    { told = false, calledAt }: { told?: boolean; calledAt?: number } = {},
+  ): Enqueued[] {
     const heard = this.events.heard("enqueued");
-    /** By queue: when jobs are due, one of each moment. */
-    const due = new Map<Addressed["queueId"], Map<number, string>>();
+    const untold: Addressed[] = [];
     const answers = all.map((one, index) => {
       const answer = answerFor(one, holders[index]!);
       if (answer.deduplicated && !answer.replaced) return answer;
-      const { queueId, job } = one;
+      const { job } = one;
       const ms = dueIn(job);
       // What has a time of its own may have become due after others were told.
-      const isTold = told && ms <= 0 && job.at === null;
-      if (!isTold) {
-        const moments = due.get(queueId) ?? new Map<number, string>();
-        due.set(queueId, moments.set(Math.max(0, ms), job.kind));
-      }
+      if (!told || ms > 0 || job.at !== null) untold.push(one);
       if (heard && !answer.deduplicated)
         this.events.emit({
           event: "enqueued",
@@ -289,13 +289,18 @@ export class JobQueue {
         });
       return answer;
     });
-    for (const [queueId, moments] of due)
-      for (const [ms, kind] of moments) this.hints.hintIn(queueId, kind, ms);
+    if (untold.length === 0) return answers;
+    for (const { queueId, kind, ms } of dueTimes(untold, calledAt))
+      this.hints.hintIn(queueId, kind, ms);
     return answers;
   }
 
   /** A part of their transaction was rolled back: only jobs that are there have been enqueued. */
-  async #tellOfThoseThere(all: readonly Addressed[], holders: readonly Holder[]): Promise<void> {
+  async #tellOfThoseThere(
+    all: readonly Addressed[],
+    holders: readonly Holder[],
+    calledAt: number,
+  ): Promise<void> {
     for (const { queueId, places } of byQueue(all)) {
       const ids = places.map((place) => holders[place]!.id);
       const there = await existing(this.store, queueId, ids);
@@ -303,6 +308,7 @@ export class JobQueue {
       this.#tell(
         found.map((place) => all[place]!),
         found.map((place) => holders[place]!),
+        { calledAt },
       );
     }
   }
