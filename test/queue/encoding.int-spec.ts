@@ -1,3 +1,5 @@
+import { jest } from "@jest/globals";
+import { Logger } from "@nestjs/common";
 import {
   JobInspector,
   JobQueue,
@@ -8,6 +10,7 @@ import {
   snooze,
 } from "nestjs-pg-jobs";
 import pg from "pg";
+import { DataSource } from "typeorm";
 import { Bench, databaseUrl, otherDatabase } from "../support/harness.js";
 import { Gate, handler, reached, row } from "../support/handlers.js";
 import { until } from "../support/until.js";
@@ -144,6 +147,36 @@ it("a worker does there what it does elsewhere", async () => {
 });
 
 describe("what the encoding lacks", () => {
+  it("in the result of job.transaction() costs nothing but that result, as elsewhere", async () => {
+    const dataSource = await new DataSource({ type: "postgres", url: bench.url }).initialize();
+    const warn = jest.spyOn(Logger.prototype, "warn");
+    try {
+      await bench.sql("create table jobs.paid (job text not null)");
+      const write = async (tx: { query(sql: string, values: unknown[]): unknown }, job: string) => {
+        await tx.query(`insert into ${bench.schema}.paid values ($1)`, [job]);
+        return { emoji: "😀" };
+      };
+      const app = await bench.worker([
+        handler("ours", (_, job) => job.transaction((client) => write(client, job.id))),
+        handler("theirs", (_, job) => job.transaction(dataSource, (em) => write(em, job.id))),
+        handler("plain", () => ({ emoji: "😀" })),
+      ]);
+      for (const kind of ["ours", "theirs", "plain"]) {
+        const { id } = await app.get(JobQueue).enqueue(kind, {}, { attempts: 1 });
+        expect(await reached(bench, id, "succeeded")).toMatchObject({ attempt: 1, result: null });
+        expect(await bench.sql("select 1 from jobs.paid where job = $1", [id])).toHaveLength(
+          kind === "plain" ? 0 : 1,
+        );
+        expect(warn.mock.calls.filter(([, said]) => (said as { id?: string }).id === id)).toEqual([
+          [expect.stringMatching(/^PostgreSQL refused to store it: .*"LATIN1"/), expect.anything()],
+        ]);
+      }
+    } finally {
+      warn.mockRestore();
+      await dataSource.destroy();
+    }
+  });
+
   it.each<[string, string, Parameters<JobQueue["enqueue"]>]>([
     ["a payload", "U+1F600 in its payload", ["work", { a: "ü😀" }]],
     ["the name of a field", "U+20AC in its payload", ["work", { "€": 1 }]],

@@ -1,4 +1,5 @@
 import { sqlState } from "./sqlstate.js";
+import { type Runner, Statement } from "./statement.js";
 
 // A database whose encoding is not UTF8 translates what is sent to it, and refuses what it has no character for.
 
@@ -28,3 +29,26 @@ export function lacking(error: unknown): Lacking | undefined {
 export const fitting = (text: string, encoding: string): string =>
   // oxlint-disable-next-line no-control-regex -- all of ASCII, all of LATIN1
   text.replaceAll(encoding === "LATIN1" ? /[^\u0000-\u00ff]/gu : /[^\u0000-\u007f]/gu, "?");
+
+const encodingOf = new Statement(null, () => "select current_setting('server_encoding')");
+const translate = new Statement(null, () => "select octet_length($1::text)");
+
+/** Finds out what a text lacks before it is sent to where a refusal would do harm. Text of ASCII alone asks nobody. */
+export class Translation {
+  #encoding: string | undefined;
+
+  constructor(private readonly runner: Runner) {}
+
+  /** The server's own error, when the database cannot have this text; nothing when nobody could say. */
+  async refusal(text: string): Promise<Error | undefined> {
+    // oxlint-disable-next-line no-control-regex -- all of ASCII
+    if (/^[\u0000-\u007f]*$/.test(text)) return undefined;
+    try {
+      this.#encoding ??= (await this.runner.run(encodingOf))[0]![0]!;
+      if (this.#encoding !== "UTF8") await this.runner.run(translate, [text]);
+      return undefined;
+    } catch (error) {
+      return lacking(error) && (error as Error);
+    }
+  }
+}

@@ -12,6 +12,7 @@ import { storableResult } from "../job/json.js";
 import { isVerdict } from "../job/verdict.js";
 import { endBackend } from "../pg/backend.js";
 import { BEGIN, type Clients, NoneToLendError } from "../pg/clients.js";
+import { Translation } from "../pg/encoding.js";
 import type { Session } from "../pg/session.js";
 import {
   isCheckViolation,
@@ -78,8 +79,11 @@ const MAX_ROUNDS = 3;
 
 export class Transactions {
   #closed = false;
+  readonly #translation: Translation;
 
-  constructor(private readonly ports: TransactionPorts) {}
+  constructor(private readonly ports: TransactionPorts) {
+    this.#translation = new Translation(ports.settles);
+  }
 
   /** What is not decided yet stays so: the lease will tell. */
   abandon(): void {
@@ -252,8 +256,7 @@ export class Transactions {
   async #succeed(attempt: Attempt, tx: Queryable, mark: string, value: unknown): Promise<Claim> {
     const { listener } = this.ports;
     if (transactionStatus(tx) === "I") throw new TransactionEndedError(attempt.id);
-    const { text, problem } = storableResult(value, this.ports.resultLimit);
-    if (problem !== undefined) listener.trouble(`the result is not stored: ${problem}`, attempt);
+    const text = await this.#storable(attempt, value);
     // On another connection, and it locks nothing that our statement waits for. This transaction itself may have
     // locked the job.
     if (this.ports.reports.any)
@@ -292,6 +295,19 @@ export class Transactions {
       throw error;
     }
     throw new LeaseLostError(attempt.id, attempt.attempt);
+  }
+
+  /** The text of the result, or null when it is not stored. */
+  async #storable(attempt: Attempt, value: unknown): Promise<string | null> {
+    const { listener, resultLimit } = this.ports;
+    const { text, problem } = storableResult(value, resultLimit);
+    if (problem !== undefined) listener.trouble(`the result is not stored: ${problem}`, attempt);
+    if (text === null) return null;
+    // Refused by the statement that writes it, it would take the whole transaction with it.
+    const refusal = await this.#translation.refusal(text);
+    if (!refusal) return text;
+    listener.trouble(`PostgreSQL refused to store it: ${refusal.message}`, attempt);
+    return null;
   }
 
   /** Throws, unless the transaction has committed, whatever it has thrown. */
