@@ -11,7 +11,7 @@ export interface JobLogger {
   debug(message: string, params?: object): void;
 }
 
-/** Whatever runs a function in a transaction of its own: a TypeORM `DataSource`, or what is like it. */
+/** Whatever runs a function in a transaction of its own: a TypeORM `DataSource`, or what is like it: it resolves when that has committed. */
 export interface TransactionSource<M> {
   transaction<T>(run: (manager: M) => Promise<T>): Promise<T>;
 }
@@ -68,7 +68,7 @@ export interface JobContext {
    * Once per attempt; what the handler does afterwards changes nothing of the job any more.
    * @throws LeaseLostError when the attempt is not the current one any more; all is rolled back.
    * @throws TransactionEndedError when `fn` has ended the transaction itself; what it has committed stays.
-   * @throws TransactionFailedError when a statement in it had failed and `fn` went on.
+   * @throws TransactionFailedError when a statement in it had failed and `fn` went on, or it was rolled back afterwards.
    * @throws TransactionUsedError when it is called again in the same attempt.
    */
   transaction<T>(this: void, fn: (client: pg.ClientBase) => Promise<T>): Promise<T>;
