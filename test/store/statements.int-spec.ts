@@ -4,7 +4,7 @@ import { jest } from "@jest/globals";
 import type { Session } from "../../libs/jobs/src/pg/session.js";
 import * as actual from "../../libs/jobs/src/pg/statement.js";
 import { MIGRATIONS } from "../../libs/jobs/src/store/migrations/migrate.js";
-import { Bench } from "../support/harness.js";
+import { Bench, behindPooler } from "../support/harness.js";
 import { Hands } from "../support/hands.js";
 
 // Every statement can be prepared; the hot ones have plans that do not grow with the backlog.
@@ -107,19 +107,23 @@ async function plan(name: string, values: string): Promise<Node[]> {
 }
 class Undo extends Error {}
 
-it("an enqueue is planned no more once it has been sent some times", async () => {
-  const front = bench.session("front");
-  const producer = await Hands.open(bench, "default", "work", 0, front);
-  for (let n = 0; n < 10; n++) await producer.addMany(1 + (n % 3));
-  const [plans] = await front.run(
-    new actual.Statement(
-      null,
-      () => `select custom_plans, generic_plans from pg_prepared_statements where name = 'enqueue'`,
-    ),
-  );
-  // PostgreSQL makes five to compare with.
-  expect(plans).toEqual(["5", "5"]);
-  await bench.sql("delete from jobs.job");
+// Behind a pooler nothing is prepared.
+(behindPooler ? describe.skip : describe)("on a connection of our own", () => {
+  it("an enqueue is planned no more once it has been sent some times", async () => {
+    const front = bench.session("front");
+    const producer = await Hands.open(bench, "default", "work", 0, front);
+    for (let n = 0; n < 10; n++) await producer.addMany(1 + (n % 3));
+    const [plans] = await front.run(
+      new actual.Statement(
+        null,
+        () =>
+          `select custom_plans, generic_plans from pg_prepared_statements where name = 'enqueue'`,
+      ),
+    );
+    // PostgreSQL makes five to compare with.
+    expect(plans).toEqual(["5", "5"]);
+    await bench.sql("delete from jobs.job");
+  });
 });
 
 const types = (nodes: Node[]) => nodes.map((node) => node["Node Type"]);
@@ -178,7 +182,7 @@ describe.each([
       expect([...indexes(nodes)].filter((name) => name!.startsWith("job"))).toEqual(["job_pkey"]);
       expect(types(nodes)).not.toContain("Seq Scan");
       expect(touched(nodes)).toBe(3);
-      expect(pages(nodes)).toBeLessThan(60);
+      expect(pages(nodes)).toBeLessThan(120);
     },
   );
 
@@ -209,7 +213,7 @@ describe.each([
     const used = [...indexes(nodes)].filter((name) => name!.startsWith("job"));
     expect(used).toEqual(["job_pkey"]);
     expect(touched(nodes)).toBeLessThanOrEqual(2);
-    expect(pages(nodes)).toBeLessThan(60);
+    expect(pages(nodes)).toBeLessThan(120);
   });
 
   it("an idle look reads the head of each lane", async () => {
@@ -219,7 +223,7 @@ describe.each([
     );
     expect(indexes(nodes)).toContain("job_claim");
     expect(touched(nodes)).toBeLessThanOrEqual(21);
-    expect(pages(nodes)).toBeLessThan(60);
+    expect(pages(nodes)).toBeLessThan(120);
   });
 
   it("get reads one row by its key", async () => {
