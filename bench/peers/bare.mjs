@@ -10,6 +10,7 @@ import { enqueue } from "../../libs/jobs/dist/store/transitions/enqueue.js";
 import { retry } from "../../libs/jobs/dist/store/transitions/retry.js";
 import { succeed } from "../../libs/jobs/dist/store/transitions/succeed.js";
 import { register } from "../../libs/jobs/dist/store/workers/workers.js";
+import { newJob } from "../../tools/new-job.mjs";
 import { Cursor } from "../../libs/jobs/dist/worker/cursor.js";
 import { open as openOurs } from "./ours.mjs";
 import { coalesced } from "./coalesced.mjs";
@@ -37,25 +38,15 @@ export function open({ url }) {
     const front = database.open("front");
     const { id: queueId, version } = await ensureQueue(front, "bench");
     const { lane } = await ensureLane(front, queueId, "bench", 0);
-    address = { queueId, version, lane };
+    address = { queue: "bench", queueId, version, lane, kind: "bench" };
     return front;
   };
   const insert = async (payloads) => {
     await producers.use(async (session) => {
       const fresh = await ids.take(session, payloads.length);
-      const jobs = payloads.map((payload, index) => ({
-        id: fresh[index],
-        queue: "bench",
-        lane: address.lane,
-        kind: "bench",
-        priority: 0,
-        delayMs: 0,
-        at: null,
-        attempts: null,
-        timeoutMs: null,
-        key: null,
-        payload: JSON.stringify(payload),
-      }));
+      const jobs = payloads.map((payload, index) =>
+        newJob(fresh[index], address, JSON.stringify(payload)),
+      );
       await enqueue(session, address.queueId, jobs);
     });
     nudge.give();

@@ -18,20 +18,7 @@ afterAll(async () => await bench.close());
 beforeEach(async () => void (await bench.sql("delete from jobs.job")));
 
 let id = 1_000_000;
-const job = (over: Partial<NewJob> = {}): NewJob => ({
-  id: String(++id),
-  queue: "default",
-  lane: hands.lane,
-  kind: "work",
-  priority: 0,
-  delayMs: 0,
-  at: null,
-  attempts: null,
-  timeoutMs: null,
-  key: null,
-  payload: "{}",
-  ...over,
-});
+const job = (over: Partial<NewJob> = {}): NewJob => hands.job({ id: String(++id), ...over });
 
 const AT = new Date("2030-01-02T03:04:05.678Z");
 

@@ -35,20 +35,7 @@ beforeEach(async () => {
   parent = { queueId: hands.queueId, id: claim!.id, attempt: 1, worker };
 });
 
-const job = (over: Partial<NewJob> = {}): NewJob => ({
-  id: String(++ids),
-  queue: "default",
-  lane: hands.lane,
-  kind: "work",
-  priority: 0,
-  delayMs: 0,
-  at: null,
-  attempts: null,
-  timeoutMs: null,
-  key: null,
-  payload: "{}",
-  ...over,
-});
+const job = (over: Partial<NewJob> = {}): NewJob => hands.job({ id: String(++ids), ...over });
 
 const unique = { windowMs: 60_000, onConflict: "keep" } as const;
 const first = (batch: NewJob[]) => batch.at(-1)!;

@@ -10,6 +10,7 @@ import type { Writes } from "../../libs/jobs/src/store/transitions/noted.js";
 import { enqueue } from "../../libs/jobs/src/store/transitions/enqueue.js";
 import type { NewJob } from "../../libs/jobs/src/store/transitions/new-jobs.js";
 import { register } from "../../libs/jobs/src/store/workers/workers.js";
+import { newJob } from "../../tools/new-job.mjs";
 import type { Bench } from "./harness.js";
 
 /** A scan of a lane from its beginning. */
@@ -59,26 +60,19 @@ export class Hands {
 
   async addMany(count: number, over: Partial<NewJob> = {}): Promise<string[]> {
     const ids = await this.#ids.take(this.session, count);
-    const job = {
-      queue: this.queue,
-      lane: this.lane,
-      kind: this.kind,
-      priority: this.priority,
-      delayMs: 0,
-      at: null,
-      attempts: null,
-      timeoutMs: null,
-      key: null,
-      payload: "{}",
-      // One that is set aside is in no list.
-      looked: over.lane !== undefined,
-    };
+    // One that is set aside is in no list.
+    const looked = over.lane !== undefined;
     await enqueue(
       this.session,
       this.queueId,
-      ids.map((id) => ({ ...job, id, ...over })),
+      ids.map((id) => this.job({ looked, id, ...over })),
     );
     return ids;
+  }
+
+  /** A job of this lane, not inserted yet. */
+  job({ id, ...over }: Partial<NewJob> & { id: string }): NewJob {
+    return { ...newJob(id, this, "{}"), ...over };
   }
 
   async worker(pid = 1): Promise<number> {

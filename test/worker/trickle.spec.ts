@@ -1,6 +1,10 @@
 import { jest } from "@jest/globals";
+import { JobQueue, defineJob } from "nestjs-pg-jobs";
 import type { QueueWorker } from "../../libs/jobs/src/worker/queue-worker.js";
 import { Trickle, Trickles } from "../../libs/jobs/src/worker/trickle.js";
+import { Bench } from "../support/harness.js";
+import { handler } from "../support/handlers.js";
+import { until } from "../support/until.js";
 
 /** A trickle that has learnt from claims: what each brought, and when. */
 function after(...claims: [jobs: number, at: number, costMs?: number][]): Trickle {
@@ -28,6 +32,22 @@ describe("jobs trickle in", () => {
     expect(after([3, 0], [1, 5, 8]).pauseMs).toBe(8);
     expect(after([3, 0], [50, 5]).pauseMs).toBe(5);
     expect(after([3, 0], [1_000, 5]).pauseMs).toBe(10);
+  });
+});
+
+describe("the claims of a queue", () => {
+  let bench: Bench;
+  beforeAll(async () => void (bench = await Bench.open()));
+  afterAll(async () => await bench.close());
+
+  it("are what a trickle learns from, and where they end one is looked for", async () => {
+    const learn = jest.spyOn(Trickle.prototype, "learn");
+    const emptied = jest.spyOn(Trickles.prototype, "emptied");
+    const app = await bench.worker([handler(defineJob("work"), () => "done")]);
+    await app.get(JobQueue).enqueue("work");
+    await until(() => learn.mock.calls.some(([jobs]) => jobs === 1), { what: "a claim" });
+    await until(() => emptied.mock.calls.length, { what: "the end of claiming" });
+    jest.restoreAllMocks();
   });
 });
 

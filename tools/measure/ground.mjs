@@ -5,6 +5,7 @@ import { migrate } from "../../libs/jobs/dist/store/migrations/migrate.js";
 import { ensureLane, ensureQueue } from "../../libs/jobs/dist/store/queues/lanes.js";
 import { JobIds } from "../../libs/jobs/dist/store/queues/ids.js";
 import { enqueue } from "../../libs/jobs/dist/store/transitions/enqueue.js";
+import { newJob } from "../new-job.mjs";
 import { register } from "../../libs/jobs/dist/store/workers/workers.js";
 
 const PAYLOAD = JSON.stringify({
@@ -45,19 +46,8 @@ export class Ground {
   /** Jobs that are due at once; ids ascend. */
   async jobs(count) {
     const ids = await this.ids.take(this.front, count);
-    return ids.map((id) => ({
-      id,
-      queue: "measured",
-      lane: this.lane,
-      kind: "noop",
-      priority: 0,
-      delayMs: 0,
-      at: null,
-      attempts: null,
-      timeoutMs: null,
-      key: null,
-      payload: PAYLOAD,
-    }));
+    const address = { queue: "measured", lane: this.lane, kind: "noop" };
+    return ids.map((id) => newJob(id, address, PAYLOAD));
   }
 
   async fill(count, batch = 5_000) {

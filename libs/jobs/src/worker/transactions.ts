@@ -30,13 +30,14 @@ import type { Writes } from "../store/transitions/noted.js";
 import { succeedWithin } from "../store/transitions/succeed.js";
 import { type Claimant, enter, outcome } from "../store/transitions/transact.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
+import { NoReplyError, Unanswered, abortable, replied } from "./answers.js";
 import type { Attempt } from "./attempt.js";
 import { type Lent, lend } from "./lent.js";
 import type { Reports } from "./reports.js";
 
 // job.transaction(): the user's writes and the success of the attempt in one transaction. The success is its last
-// statement; nothing of the job is locked before, unless their transaction has a snapshot of its own. Once that has been sent, only the database knows what became of
-// it: whatever goes wrong from then on is looked up, never guessed.
+// statement; nothing of the job is locked before, unless their transaction has a snapshot of its own. Once that has been
+// sent, only the database knows what became of it: whatever goes wrong from then on is looked up, never guessed.
 
 /** The attempts, as far as a transaction settles them. */
 export interface TransactionListener {
@@ -69,8 +70,6 @@ export interface TransactionPorts {
   claimant(worker: number): Claimant;
 }
 
-/** Our own last statements are answered within this time, or the connection is given up. */
-const REPLY_MS = 25_000;
 /** So much longer than its attempt may a transaction of somebody else's connection be idle. */
 const BEYOND_MS = 10_000;
 const LOCK_MS = 30_000;
@@ -378,61 +377,4 @@ function refuseWhatIsNone(source: object): void {
           ? "an EntityManager inside a transaction, whose commit would come later"
           : undefined;
   if (found) throw refused("source", expected, found);
-}
-
-/** Rejects with the signal's reason when it aborts, whether the work heeds it or not. */
-async function abortable<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
-  let stop: (() => void) | undefined;
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(signal.reason as Error);
-    if (signal.aborted) stop();
-    else signal.addEventListener("abort", stop, { once: true });
-  });
-  try {
-    return await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener("abort", stop!);
-  }
-}
-
-/** An answer that does not come is a lost connection: half-open TCP says nothing. */
-class NoReplyError extends Error {
-  override readonly name = "NoReplyError";
-  constructor() {
-    super(`no answer of the database within ${REPLY_MS} ms`);
-  }
-}
-
-async function replied<T>(answer: Promise<T>, giveUp: () => void = () => undefined): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      reject(new NoReplyError());
-      giveUp();
-    }, REPLY_MS);
-  });
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-/** From our last statement on, somebody else's connection has so long for it, the commit or the rollback. */
-class Unanswered {
-  #timer: NodeJS.Timeout | undefined;
-  #reject: (error: Error) => void = () => undefined;
-  readonly #late = new Promise<never>((_, reject) => (this.#reject = reject));
-
-  start(): void {
-    this.#timer = setTimeout(() => this.#reject(new NoReplyError()), 2 * REPLY_MS);
-  }
-
-  stop(): void {
-    clearTimeout(this.#timer);
-  }
-
-  async race<T>(work: Promise<T>): Promise<T> {
-    return await Promise.race([work, this.#late]);
-  }
 }
