@@ -5,7 +5,7 @@ import { NestFactory } from "@nestjs/core";
 import { JobHandler, JobQueue, JobsModule, defineJob } from "nestjs-pg-jobs";
 import { Sql } from "./sql.mjs";
 
-const SLOTS = { concurrency: 1_000, prefetch: 500 };
+const SLOTS = { concurrency: 1_500, prefetch: 500 };
 const atOnce = { delay: () => 0 };
 const Bench = defineJob("bench", { queue: "bench", attempts: 5, backoff: atOnce });
 

@@ -66,9 +66,8 @@ describe("straight to the server", () => {
     await client.connect();
     try {
       const borrowed = new Borrowed("pg-jobs test", {}, Date.now() - 60_000);
-      const text = "select $1::text";
-      const values = ["x"];
-      expect(await borrowed.run(client, { text, rowMode: "array" }, values)).toEqual([["x"]]);
+      const asked = { text: "select $1::text", values: ["x"] };
+      expect(await borrowed.run(client, asked)).toEqual([["x"]]);
     } finally {
       await client.end();
     }

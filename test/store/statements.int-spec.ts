@@ -4,6 +4,7 @@ import { jest } from "@jest/globals";
 import type { Session } from "../../libs/jobs/src/pg/session.js";
 import * as actual from "../../libs/jobs/src/pg/statement.js";
 import { MIGRATIONS } from "../../libs/jobs/src/store/migrations/migrate.js";
+import { enqueue } from "../../libs/jobs/src/store/transitions/enqueue.js";
 import { Bench, behindPooler } from "../support/harness.js";
 import { Hands } from "../support/hands.js";
 
@@ -22,6 +23,7 @@ jest.unstable_mockModule("../../libs/jobs/src/pg/statement.js", () => ({
 }));
 
 const ROWS = 1_000_000;
+const AT = new Date("2030-01-02T03:04:05Z");
 let bench: Bench;
 let hands: Hands;
 let session: Session;
@@ -112,16 +114,24 @@ class Undo extends Error {}
   it("an enqueue is planned no more once it has been sent some times", async () => {
     const front = bench.session("front");
     const producer = await Hands.open(bench, "default", "work", 0, front);
-    for (let n = 0; n < 10; n++) await producer.addMany(1 + (n % 3));
-    const [plans] = await front.run(
+    for (let n = 0; n < 10; n++) {
+      await producer.addMany(1 + (n % 3));
+      const ids = Array.from({ length: 1 + (n % 3) }, (_, index) => String(1e6 + 10 * n + index));
+      const unlike = ids.map((id, index) => producer.job({ id, attempts: index + 1, at: AT }));
+      await enqueue(front, producer.queueId, unlike);
+    }
+    const plans = await front.run(
       new actual.Statement(
         null,
         () =>
-          `select custom_plans, generic_plans from pg_prepared_statements where name = 'enqueue'`,
+          `select name, custom_plans, generic_plans from pg_prepared_statements where name like 'enqueue%' order by name`,
       ),
     );
     // PostgreSQL makes five to compare with.
-    expect(plans).toEqual(["5", "5"]);
+    expect(plans).toEqual([
+      ["enqueue", "5", "5"],
+      ["enqueue_alike", "5", "5"],
+    ]);
     await bench.sql("delete from jobs.job");
   });
 });

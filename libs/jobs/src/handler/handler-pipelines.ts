@@ -14,7 +14,7 @@ import { filtered, filtersOf } from "./handler-filters.js";
 import { PARAMS, completeParams, hasParams, paramsFactory } from "./handler-params.js";
 import { JOB_CONTEXT_TYPE } from "./job-host.js";
 import { leftOut } from "./left-out.js";
-import { isIntercepted, verdictsStand } from "./returned-verdicts.js";
+import { isIntercepted, keepVerdicts, verdictStands } from "./returned-verdicts.js";
 
 type Wrapper = ReturnType<DiscoveryService["getProviders"]>[number];
 type Instance = Record<string | symbol, (payload: unknown, job: unknown) => unknown>;
@@ -100,19 +100,18 @@ export class HandlerPipelines {
   ): Handler["run"] {
     completeParams(owner, method);
     const body = instance[method]!;
-    const create = () =>
-      this.#creator(globals).create(
-        instance,
-        body,
-        method,
-        PARAMS,
-        paramsFactory,
-        contextId,
-        wrapper.id,
-        { guards: true, interceptors: true, filters: false },
-        JOB_CONTEXT_TYPE,
-      ) as Handler["run"];
-    const run = globals || isIntercepted(owner, body) ? verdictsStand(body, create) : create();
+    const made = this.#creator(globals).create(
+      instance,
+      body,
+      method,
+      PARAMS,
+      paramsFactory,
+      contextId,
+      wrapper.id,
+      { guards: true, interceptors: true, filters: false },
+      JOB_CONTEXT_TYPE,
+    ) as Handler["run"];
+    const run = globals || isIntercepted(owner, body) ? verdictStands(made) : made;
     const filters = filtersOf(owner, body);
     if (filters.length === 0) return run;
     const module = moduleRefOf(wrapper);
@@ -135,7 +134,9 @@ export class HandlerPipelines {
           : new ApplicationConfig(),
         getModules: () => this.modules,
       };
-      creator = ExternalContextCreator.fromContainer(container as unknown as NestContainer);
+      creator = keepVerdicts(
+        ExternalContextCreator.fromContainer(container as unknown as NestContainer),
+      );
       this.#creators.set(globals, creator);
     }
     return creator;

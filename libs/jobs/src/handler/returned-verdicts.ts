@@ -1,5 +1,5 @@
-import type { NestInterceptor } from "@nestjs/common";
-import { tap } from "rxjs";
+import type { ExternalContextCreator } from "@nestjs/core";
+import { isObservable, tap } from "rxjs";
 import { isVerdict } from "../job/verdict.js";
 import type { Handler } from "./handler.js";
 
@@ -10,41 +10,64 @@ const INTERCEPTORS = "__interceptors__";
 
 const verdicts = new WeakMap<object, unknown>();
 
-const recorder: NestInterceptor = {
-  intercept(context, next) {
-    const job = context.getArgByIndex<object>(1);
+const keep = (job: object, said: unknown): void =>
+  void (isVerdict(said) ? verdicts.set(job, said) : verdicts.delete(job));
+
+type Next = () => Promise<unknown>;
+/** What Nest runs interceptors with. */
+interface Consumer {
+  intercept(
+    interceptors: readonly unknown[],
+    args: readonly unknown[],
+    instance: object,
+    callback: unknown,
+    next: Next,
+    type?: string,
+  ): Promise<unknown>;
+}
+
+// Where interceptors call the method: one more of them, as the innermost, would cost as much as the first one.
+/** From now on it keeps the verdicts of the methods that interceptors run around. */
+export function keepVerdicts(creator: ExternalContextCreator): ExternalContextCreator {
+  const { interceptorsConsumer: consumer } = creator as unknown as {
+    interceptorsConsumer?: Consumer;
+  };
+  if (typeof consumer?.intercept !== "function")
+    throw new Error(
+      "nestjs-pg-jobs does not know how this version of @nestjs/core calls interceptors: use another one, or tell us",
+    );
+  const intercept = consumer.intercept.bind(consumer);
+  consumer.intercept = (interceptors, args, instance, callback, next, type) =>
+    intercept(
+      interceptors,
+      args,
+      instance,
+      callback,
+      interceptors.length === 0 ? next : keeping(args[1] as object, next),
+      type,
+    );
+  return creator;
+}
+
+const keeping =
+  (job: object, next: Next): Next =>
+  async () => {
     // An interceptor may ask twice: the last answer is the one that counts.
     verdicts.delete(job);
-    return next
-      .handle()
-      .pipe(tap((said) => void (isVerdict(said) ? verdicts.set(job, said) : verdicts.delete(job))));
-  },
-};
+    const said = await next();
+    if (isObservable(said)) return said.pipe(tap((one) => keep(job, one)));
+    keep(job, said);
+    return said;
+  };
 
 /** Whether interceptors of its own run around the method. */
 export const isIntercepted = (owner: object, method: object): boolean =>
   Reflect.hasMetadata(INTERCEPTORS, owner) || Reflect.hasMetadata(INTERCEPTORS, method);
 
-/**
- * What `create` has Nest put together for the method; the verdict that the method returns stands whenever the run
- * returns, unless it returns another one.
- */
-export function verdictsStand(method: object, create: () => Handler["run"]): Handler["run"] {
-  const run = withInnermost(method, create);
-  return async (payload, job) => {
+/** The verdict that the method returns stands whenever the run returns, unless that returns another one. */
+export const verdictStands =
+  (run: Handler["run"]): Handler["run"] =>
+  async (payload, job) => {
     const said = await run(payload, job);
     return isVerdict(said) ? said : (verdicts.get(job) ?? said);
   };
-}
-
-/** Nest takes the last interceptor of the method for the innermost. The method is left as it was. */
-function withInnermost<T>(method: object, create: () => T): T {
-  const named = Reflect.getOwnMetadata(INTERCEPTORS, method) as unknown[] | undefined;
-  Reflect.defineMetadata(INTERCEPTORS, [...(named ?? []), recorder], method);
-  try {
-    return create();
-  } finally {
-    if (named) Reflect.defineMetadata(INTERCEPTORS, named, method);
-    else Reflect.deleteMetadata(INTERCEPTORS, method);
-  }
-}

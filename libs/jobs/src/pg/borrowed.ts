@@ -1,5 +1,6 @@
-import pg from "pg";
+import type pg from "pg";
 import type { Backend } from "./backend.js";
+import { type Answered, type Asked, RawQuery, type Wire, ask } from "./raw-query.js";
 import { sqlState } from "./sqlstate.js";
 import type { Row } from "./statement.js";
 
@@ -41,16 +42,12 @@ export class Borrowed {
   }
 
   /** Runs a statement, or begins a transaction. @throws TooLateError when it was not executed. */
-  async run(
-    client: pg.Client,
-    config: pg.QueryArrayConfig,
-    values: readonly unknown[],
-  ): Promise<Row[]> {
+  async run(client: pg.Client, asked: Asked): Promise<Row[]> {
     const sentAt = performance.now();
     for (;;) {
       this.#until = new Date(performance.now() + this.#ahead + VALID_MS).toISOString();
       try {
-        const { clock, rows } = await send(client, config, values, this.#settings, this.#until);
+        const { clock, rows } = await send(client, asked, this.#settings, this.#until);
         this.#ahead = clock - performance.now();
         return rows;
       } catch (error) {
@@ -89,66 +86,41 @@ function prefix(name: string, settings: Readonly<Record<string, string | number>
 
 async function readClock(client: pg.Client): Promise<number> {
   const text = "select extract(epoch from clock_timestamp())";
-  const { rows } = await client.query<[string]>({ text, rowMode: "array" });
-  return Number(rows[0]![0]) * 1_000;
+  const [row] = await ask(client, { text, values: [] });
+  return Number(row![0]) * 1_000;
 }
 
 function send(
   client: pg.Client,
-  config: pg.QueryArrayConfig,
-  values: readonly unknown[],
+  asked: Asked,
   settings: readonly string[],
   until: string,
 ): Promise<{ clock: number; rows: Row[] }> {
   return new Promise((resolve, reject) => {
-    const query: PrefixedQuery = new PrefixedQuery(
-      config,
-      values,
-      settings,
-      until,
-      (error, result) => {
-        if (!error) resolve({ clock: query.clock, rows: result.rows });
-        else if (!query.begun && sqlState(error) === "22023") reject(new TooLateError(error));
-        else reject(error);
-      },
-    );
+    const query: PrefixedQuery = new PrefixedQuery(asked, settings, until, (error, rows) => {
+      if (!error) resolve({ clock: query.clock, rows });
+      else if (!query.begun && sqlState(error) === "22023") reject(new TooLateError(error));
+      else reject(error);
+    });
     client.query(query);
   });
 }
 
-/** What pg's queries have and its types leave out. */
-interface Wire {
-  parse(message: { text: string }): void;
-  bind(message: { values: unknown[] }): void;
-  execute(message: object): void;
-}
-interface PgQuery extends pg.Submittable {
-  prepare(connection: Wire): void;
-  handleDataRow(message: { fields: string[] }): void;
-  handleCommandComplete(message: object, connection: Wire): void;
-}
-type Answered = (error: Error | null, result: { rows: Row[] }) => void;
-const Query = pg.Query as unknown as new (
-  config: object,
-  values: readonly unknown[],
-  answered: Answered,
-) => PgQuery;
-
 /** A statement with others before it, in one go. */
-class PrefixedQuery extends Query {
+class PrefixedQuery extends RawQuery {
   #executed = 0;
   /** The database's, in ms. */
   clock = 0;
 
   constructor(
-    config: pg.QueryArrayConfig,
-    values: readonly unknown[],
+    asked: Asked,
     /** The last of them says until when the statement may begin. */
     readonly settings: readonly string[],
     readonly until: string,
     answered: Answered,
   ) {
-    super({ ...config, queryMode: "extended" }, values, answered);
+    super(asked, answered);
+    this.queryMode = "extended";
   }
 
   /** Whether those before have been executed. */

@@ -3,6 +3,7 @@ import type { Backend } from "./backend.js";
 import { type Borrowed, TooLateError } from "./borrowed.js";
 import { ConnectionRefusedError, connect, destroy, processOf } from "./connect.js";
 import { named } from "./connection.js";
+import { type Asked, ask } from "./raw-query.js";
 import { isFatal, isReadOnly, isUnprepared, sqlState } from "./sqlstate.js";
 import { type Row, type Runner, Statement } from "./statement.js";
 
@@ -75,10 +76,6 @@ export interface WordHooks {
   /** It has failed, or its answer never came. */
   onLost?: () => void;
 }
-
-const rawText = {
-  getTypeParser: () => (value: string) => value,
-} as unknown as pg.CustomTypesConfig;
 
 /** A failure that took so long is everybody's who waited meanwhile; after a quick one each tries for himself. */
 const SLOW_CONNECT = 1_000;
@@ -160,7 +157,7 @@ export class Session implements Runner {
   #follow(client: pg.Client, word: Word): void {
     if (this.#client !== client || this.#borrowed) return;
     // pg sends it at once: the server need not wait for us to hear that the other one has been committed.
-    client.query(this.#configOf(word.statement, word.values)).catch(() => {
+    ask(client, this.#asked(word.statement, word.values)).catch(() => {
       word.sent = false;
       word.hooks.onLost?.();
     });
@@ -287,11 +284,8 @@ export class Session implements Runner {
       this.#lost(client, overdue);
     }, replyTimeout);
     try {
-      const config = this.#configOf(statement, values);
-      if (borrowed && !where) return await borrowed.run(client, config, values);
-      const result = await client.query<(string | null)[]>(config);
-      // Several statements in one text, as migrations are, answer with an array of results.
-      return result.rows ?? [];
+      const asked = this.#asked(statement, values);
+      return await (borrowed && !where ? borrowed.run(client, asked) : ask(client, asked));
     } catch (error) {
       if (error instanceof TooLateError) throw new ConnectionLostError(false, error);
       if (this.#client === client && !borrowed && isUnprepared(error)) {
@@ -321,14 +315,9 @@ export class Session implements Runner {
     }
   }
 
-  #configOf(statement: Statement, values: readonly unknown[]): pg.QueryArrayConfig<unknown[]> {
-    return {
-      text: statement.text(this.schema),
-      values: values as unknown[],
-      rowMode: "array",
-      types: rawText,
-      ...(statement.name === null || this.#borrowed ? {} : { name: statement.name }),
-    };
+  #asked(statement: Statement, values: readonly unknown[]): Asked {
+    const name = statement.name === null || this.#borrowed ? undefined : statement.name;
+    return { text: statement.text(this.schema), name, values };
   }
 
   #lost(client: pg.Client, error: unknown): void {

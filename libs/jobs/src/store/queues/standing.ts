@@ -38,6 +38,17 @@ export const standing = (jobs: string, queueId: string, first: number) => `stand
 /** Of the condition that {@link standing} makes. */
 export const STANDS = "(select ok from stands)";
 
+/** The same for jobs of one lane, all of it parameters: `stands` has a row if it does. Without a queue's name it does. */
+export const standingAlone = (
+  jobs: string,
+  { queueId, lane, queue, kind, priority }: Record<"queueId" | Exclude<keyof NamedLane, "looked">, string>,
+) => `stands as materialized (
+  select where ${queue} is null
+  union all
+  select from ${jobs}.queue q join ${jobs}.lane l on l.queue_id = q.id
+  where q.id = ${queueId} and q.name = ${queue} and l.id = ${lane} and l.kind = ${kind} and l.priority = ${priority}
+)`;
+
 /** The distinct lanes of a batch of one queue. @throws StaleLanesError when two queues are known by one number. */
 export function standingValues(batch: readonly NamedLane[]): [string | null, string] {
   const [first] = batch as [NamedLane, ...NamedLane[]];

@@ -1,5 +1,6 @@
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
 import { STANDS, StaleLanesError, standing, standingValues } from "../queues/standing.js";
+import { alikeValues, insertAlike } from "./enqueue-alike.js";
 import {
   NEW_JOBS,
   NEW_JOB_COLUMNS,
@@ -20,7 +21,7 @@ with ${standing(jobs, "$1::integer", NEW_JOB_VALUES + 1)}, inserted as (
   insert into ${jobs}.job (${NEW_JOB_COLUMNS})${NEW_JOBS}
   where ${STANDS}`;
 
-/** Jobs without a key, sent for the first time: nothing can be in their way. */
+/** Jobs without a key, sent for the first time: nothing can be in their way. For those that are not alike. */
 const insert = new Statement(
   "enqueue",
   (jobs) => `
@@ -74,7 +75,10 @@ export async function enqueue(
   queueId: number,
   batch: readonly NewJob[],
 ): Promise<void> {
-  const stale = await runner.run(insert, valuesOf(queueId, batch));
+  const alike = alikeValues(queueId, batch);
+  const stale = alike
+    ? await runner.run(insertAlike, alike)
+    : await runner.run(insert, valuesOf(queueId, batch));
   if (stale.length > 0) throw new StaleLanesError();
 }
 

@@ -88,7 +88,8 @@ function placeOf(job: NewJob, sorts: NewJob[]): number {
   return known === -1 ? sorts.push(job) : known + 1;
 }
 
-const isLike = (a: NewJob, b: NewJob): boolean =>
+/** Jobs that differ in nothing but id, time, key and payload. */
+export const isLike = (a: NewJob, b: NewJob): boolean =>
   a.lane === b.lane &&
   a.kind === b.kind &&
   a.attempts === b.attempts &&
