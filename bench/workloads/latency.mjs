@@ -10,15 +10,19 @@ export async function latencyIdle(stage, { jobs }) {
   return await latencies(stage, workers, { sentAt, jobs: all, from: warmUp });
 }
 
+const WARM_UP_SECONDS = 0.5;
+
 /**
  * The same while jobs come at a steady pace, some of them in transactions of the application: there it counts from
- * the commit. With `pinned`, a transaction has been open since before so many jobs were run.
+ * the commit. Those of the first half second do not count: there processes connect, and meet their code, for the first
+ * time. With `pinned`, a transaction has been open since before so many jobs were run.
  */
 export async function latencySteady(
   stage,
   { perSecond, seconds, connections = 0, holdMs = 0, pinnedFor = 0 },
 ) {
-  const paced = perSecond * seconds;
+  const warmUp = perSecond * WARM_UP_SECONDS;
+  const paced = warmUp + perSecond * seconds;
   const jobs = pinnedFor + paced;
   if (pinnedFor > 0) await stage.pin();
   const workers = await stage.workers(1, { handler: "noop", jobs, timed: true });
@@ -31,7 +35,7 @@ export async function latencySteady(
     connections,
     holdMs,
   });
-  return await latencies(stage, workers, { sentAt, jobs, first: pinnedFor });
+  return await latencies(stage, workers, { sentAt, jobs, first: pinnedFor, from: warmUp });
 }
 
 /** Of the jobs from number `first` on, but for the `from` first ones of them. */

@@ -17,6 +17,7 @@ const MAX_PAUSE_MS = 10;
 export class Trickle {
   #broughtAt = Number.NEGATIVE_INFINITY;
   #pauseMs: number | undefined;
+  #inVain = false;
 
   /** What a claim has brought, and what it took. */
   learn(jobs: number, costMs: number, now: number): void {
@@ -24,7 +25,9 @@ export class Trickle {
     if (jobs > 0) this.#broughtAt = now;
     if (!together) this.#pauseMs = undefined;
     else if (jobs > 0) this.#pauseMs = pauseAfter(jobs, costMs);
-    else if (this.#pauseMs !== undefined) this.#pauseMs *= 2;
+    // One that brings nothing happens in the midst of it.
+    else if (this.#pauseMs !== undefined && this.#inVain) this.#pauseMs *= 2;
+    this.#inVain = jobs === 0;
   }
 
   /** In so many ms a claim is likely to bring something; undefined: only a hint or a look can tell. */
