@@ -41,7 +41,13 @@ export const STANDS = "(select ok from stands)";
 /** The same for jobs of one lane, all of it parameters: `stands` has a row if it does. Without a queue's name it does. */
 export const standingAlone = (
   jobs: string,
-  { queueId, lane, queue, kind, priority }: Record<"queueId" | Exclude<keyof NamedLane, "looked">, string>,
+  {
+    queueId,
+    lane,
+    queue,
+    kind,
+    priority,
+  }: Record<"queueId" | Exclude<keyof NamedLane, "looked">, string>,
 ) => `stands as materialized (
   select where ${queue} is null
   union all
