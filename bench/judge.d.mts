@@ -13,7 +13,7 @@ export class Medians {
 export interface Judged extends Row {
   state: "reached" | "missed" | "not measured";
   value?: number;
-  base?: { by?: string; value: number };
+  base?: { by?: string; value: number; among?: string[] };
   found?: number;
 }
 export function judge(row: Row, medians: Medians): Judged;

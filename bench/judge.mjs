@@ -44,7 +44,7 @@ function baseOf({ workload, figure, against }, medians) {
     ? against.peers.map((peer) => ({ by: peer, value: medians.of(workload, peer, figure) }))
     : [{ by: against.workload, value: medians.of(against.workload, "ours", figure) }];
   const sign = FIGURES[figure].better === "more" ? -1 : 1;
-  return candidates
-    .filter(({ value }) => value !== undefined)
-    .sort((a, b) => sign * (a.value - b.value))[0];
+  const measured = candidates.filter(({ value }) => value !== undefined);
+  const [best] = measured.sort((a, b) => sign * (a.value - b.value));
+  return best && { ...best, among: measured.map(({ by }) => by) };
 }

@@ -1,5 +1,5 @@
 // `npm run bench`, once its dependencies and a Node.js to run on are there.
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { judgeShares, readBaseline, sayShare, sharesOf, writeBaseline } from "./gate.mjs";
 import { Medians, judge } from "./judge.mjs";
@@ -13,6 +13,7 @@ import { ROWS } from "./rows.mjs";
 import { run } from "./run.mjs";
 import { WORKLOADS, workloadsFor } from "./workloads/index.mjs";
 
+const MANIFEST = path.resolve(import.meta.dirname, "package.json");
 const PAGE = path.resolve(import.meta.dirname, "../docs/benchmark.md");
 
 function chosen() {
@@ -22,10 +23,14 @@ function chosen() {
       peers: ALL_PEERS,
     });
   } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    console.error(error.message);
-    process.exit(2);
+    return refused(error);
   }
+}
+
+function refused(error) {
+  if (!(error instanceof UsageError)) throw error;
+  console.error(error.message);
+  process.exit(2);
 }
 
 function list() {
@@ -50,6 +55,10 @@ async function bench(options) {
     const described = { ...(await machine.describe()), runs: options.runs, quick: options.quick };
     const results = new Results(described);
     const steps = plan(workloads, peers, options.runs);
+    if (steps.length === 0)
+      throw new UsageError(
+        `nothing to run: ${workloads.length === 0 ? "--quick has none of the workloads" : `none of the workloads has one of the peers ${peers.join(", ")}`} (--list shows them)`,
+      );
     for (const [index, step] of steps.entries()) {
       const result = await run(machine, step);
       results.add(result);
@@ -57,11 +66,18 @@ async function bench(options) {
     }
     const minutes = ((performance.now() - from) / 60_000).toFixed(1);
     const date = new Date().toISOString().slice(0, 10);
-    return { about: { ...described, minutes, date }, workloads, results };
+    const about = { ...described, minutes, date, complete: options.complete, versions: versions() };
+    return { about, workloads, results };
   } finally {
     for (const signal of ["SIGINT", "SIGTERM"]) process.off(signal, stop);
     await machine.stop();
   }
+}
+
+/** Of the peers, as they are installed. */
+function versions() {
+  const { dependencies } = JSON.parse(readFileSync(MANIFEST, "utf8"));
+  return Object.entries(dependencies).map(([name, version]) => `${name} ${version}`);
 }
 
 function lineOf({ workload, peer, figures, problem, seconds }) {
@@ -89,6 +105,7 @@ function tell(options, { about, workloads, results }) {
 /** Answers whether nothing has become dearer. */
 function passes({ baseline }, { results }) {
   const shares = sharesOf(new Medians(results.runs));
+  if (baseline && results.problems.length > 0) throw new Error("no baseline: runs went wrong");
   if (baseline) writeBaseline(shares);
   const judged = judgeShares(shares, readBaseline());
   console.log(`\n${judged.map(sayShare).join("\n")}`);
@@ -98,7 +115,7 @@ function passes({ baseline }, { results }) {
 const options = chosen();
 if (options.list) list();
 else {
-  const outcome = await bench(options);
+  const outcome = await bench(options).catch(refused);
   if (options.gate && !passes(options, outcome)) process.exitCode = 1;
   const missed = options.gate ? [] : tell(options, outcome);
   if (outcome.results.problems.length > 0) {

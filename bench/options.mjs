@@ -39,7 +39,7 @@ export function parseOptions(args, { workloads, peers }) {
   if (values.gate && part)
     throw new UsageError(`--gate: expected no --${part}, it has workloads and peers of its own`);
   const runs = Number(values.runs ?? (values.quick ? 1 : 5));
-  if (!Number.isInteger(runs) || runs < 1)
+  if (!/^[1-9]\d*$/.test(values.runs ?? "1"))
     throw new UsageError(`--runs: expected a whole number from 1, found "${values.runs}"`);
   return {
     quick: values.quick,
@@ -62,7 +62,7 @@ export function parseOptions(args, { workloads, peers }) {
 
 function among(option, text, known) {
   if (text === undefined) return undefined;
-  const names = text.split(",");
+  const names = [...new Set(text.split(","))];
   for (const name of names)
     if (!known.includes(name))
       throw new UsageError(`${option}: expected some of ${known.join(", ")}, found "${name}"`);

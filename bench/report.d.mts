@@ -3,10 +3,11 @@ import type { Judged, Medians, Run } from "./judge.mjs";
 interface Titled {
   name: string;
   title: string;
+  note?: string;
   peers: readonly string[];
 }
 export function report(outcome: {
-  about: Record<string, string | number | boolean>;
+  about: Record<string, string | number | boolean | readonly string[]>;
   workloads: readonly Titled[];
   medians: Medians;
   judged: readonly Judged[];

@@ -5,13 +5,13 @@ import { PEERS } from "./peers/index.mjs";
 
 /** The whole page, in Markdown. */
 export function report({ about, workloads, medians, judged, problems }) {
-  const { machine, node, postgres, redis, runs, quick, minutes, date } = about;
-  const kind = quick ? "a quick run, for a first look" : "the full benchmark";
+  const { machine, node, postgres, redis, runs, complete, minutes, date, versions } = about;
+  const kind = complete ? "all of it" : "a part of it, for a first look";
   return [
     "# Benchmark",
     "",
-    `Written by \`npm run bench\`: ${kind}. ${date}, ${machine}, PostgreSQL ${postgres} (fsync and synchronous_commit on, shared_buffers 1GB, max_wal_size 4GB), Node ${node}${redis ? ", Redis with appendonly everysec" : ", no Redis found"}; ${minutes} minutes.`,
-    `Client and servers share the machine; compare within a table, not across machines. Medians of ${runs} ${runs === 1 ? "run" : "runs"}, the order of peers rotated; in parentheses the least and the most. Every run has checked that each job was settled exactly once.`,
+    `Written by \`npm run bench\`: ${kind}. ${date}, ${machine}, PostgreSQL ${postgres} (fsync and synchronous_commit on, shared_buffers 1GB, max_wal_size 4GB), Node ${node}${redis ? ", Redis with appendonly everysec" : ", no Redis"}; ${versions.join(", ")}; ${minutes} minutes.`,
+    `Client and servers share the machine; compare within a table, not across machines. Medians of ${runs} ${runs === 1 ? "run" : "runs"}, the order of peers rotated; in parentheses the least and the most. Every run has checked by the peer's own tables that each job is there; where jobs run, by the handlers too, that each ran and was settled exactly once.`,
     "",
     "## What must be reached",
     "",
@@ -29,16 +29,21 @@ export function report({ about, workloads, medians, judged, problems }) {
 /** The rows and their state alone. */
 export function rowsTable(judged, workloads) {
   const titles = new Map(workloads.map(({ name, title }) => [name, title]));
+  const peersOf = new Map(workloads.map(({ name, peers }) => [name, peers]));
   const head = ["what", "figure", "ours", "against", "ratio", "at least / at most", "state"];
   return table(
     head,
     judged
       .filter(({ workload }) => titles.has(workload))
-      .map((row) => [titles.get(row.workload), FIGURES[row.figure].title, ...verdict(row)]),
+      .map((row) => [
+        titles.get(row.workload),
+        FIGURES[row.figure].title,
+        ...verdict(row, peersOf.get(row.workload)),
+      ]),
   );
 }
 
-function verdict(row) {
+function verdict(row, peers) {
   const { figure, against, atLeast, atMost, state, value, base, found } = row;
   const { format } = FIGURES[figure];
   const unit = against ? " ×" : "";
@@ -46,13 +51,16 @@ function verdict(row) {
   const bound = `${atLeast === undefined ? "≤" : "≥"} ${limit}${unit}`;
   const mark = state === "missed" ? "**missed**" : state;
   if (value === undefined) return ["–", against?.called ?? "", "–", bound, mark];
+  const lacking = against?.peers?.some(
+    (peer) => peers.includes(peer) && !base.among.includes(peer),
+  );
   const basis = against
-    ? `${against.called}${base.by in PEERS && against.peers.length > 1 ? `, ${PEERS[base.by].title}` : ""}: ${format(base.value)}`
+    ? `${against.called}${lacking ? " of those measured" : ""}${base.by in PEERS && against.peers.length > 1 ? `, ${PEERS[base.by].title}` : ""}: ${format(base.value)}`
     : "";
   return [format(value), basis, against ? `${found.toFixed(2)} ×` : "", bound, mark];
 }
 
-function workloadSection({ title, peers, name }, medians) {
+function workloadSection({ title, note, peers, name }, medians) {
   const figures = Object.keys(FIGURES).filter((figure) =>
     peers.some((peer) => medians.of(name, peer, figure) !== undefined),
   );
@@ -68,7 +76,7 @@ function workloadSection({ title, peers, name }, medians) {
       ratioToOurs(medians, name, peer, main),
     ]);
   const head = ["", ...figures.map((figure) => FIGURES[figure].title), "of ours"];
-  return [`### ${title}`, "", ...table(head, rows), ""];
+  return [`### ${title}`, "", ...(note ? [note, ""] : []), ...table(head, rows), ""];
 }
 
 function cell(values, middle, figure) {

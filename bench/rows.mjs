@@ -5,6 +5,11 @@ import { ON_POSTGRES, REAL_PEERS } from "./peers/index.mjs";
 
 const fastest = { peers: REAL_PEERS, called: "the fastest peer" };
 const fastestOnPostgres = { peers: ON_POSTGRES, called: "the fastest on PostgreSQL" };
+/** One of them makes a job that failed wait for seconds, whatever is set. */
+const retriesAtOnce = {
+  peers: REAL_PEERS.filter((peer) => peer !== "graphile-worker"),
+  called: "the fastest peer that can retry at once",
+};
 const only = (peer, called) => ({ peers: [peer], called });
 const ours = (workload, called) => ({ workload, called });
 
@@ -31,7 +36,7 @@ export const ROWS = [
   { workload: "latency-1000", figure: "p99", atMost: 5 },
   { workload: "latency-1000", figure: "p99", against: fastestOnPostgres, atMost: 0.5 },
   { workload: "latency-1000-pinned", figure: "p99", atMost: 100 },
-  { workload: "retries", figure: "rate", against: fastest, atLeast: 2 },
+  { workload: "retries", figure: "rate", against: retriesAtOnce, atLeast: 2 },
   {
     workload: "horizon-pinned",
     figure: "rate",

@@ -20,6 +20,6 @@ export async function run(machine, { workload, peer, round }) {
   } catch (error) {
     return { ...about(), problem: error.message };
   } finally {
-    await stage.clear();
+    await stage.clear().catch((error) => console.error(`not cleared: ${error.message}`));
   }
 }

@@ -5,6 +5,7 @@ import { writeFileSync } from "node:fs";
 import { startPostgres } from "./postgres.mjs";
 import { measureClaims } from "./measure/claims.mjs";
 import { measureEnqueue } from "./measure/enqueue.mjs";
+import { measureGrowth } from "./measure/growth.mjs";
 import { measureHistory } from "./measure/history.mjs";
 import { measureHorizon } from "./measure/horizon.mjs";
 import { measurePoolers } from "./measure/poolers.mjs";
@@ -17,6 +18,7 @@ const ALL = {
   claims: measureClaims,
   horizon: measureHorizon,
   "whole-path": measureWholePath,
+  growth: measureGrowth,
   history: measureHistory,
   retention: measureRetention,
   poolers: measurePoolers,
@@ -30,7 +32,7 @@ const server = await startPostgres({
   settings: { shared_buffers: "1GB", max_wal_size: "4GB", autovacuum_naptime: "10s" },
 });
 try {
-  const ground = await Ground.open(server.url());
+  const ground = await Ground.open(server.url(), server.pid);
   const sections = [];
   for (const measure of chosen) {
     sections.push(await measure(ground));

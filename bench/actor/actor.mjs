@@ -9,6 +9,7 @@ import { payload } from "./payload.mjs";
 import { Transactions } from "./transactions.mjs";
 
 const LOOK_EVERY_MS = 2;
+const PATIENCE_MS = 60_000;
 
 export class Actor {
   #peer;
@@ -76,9 +77,12 @@ export class Actor {
 
   /** Until nothing waits or runs any more by the peer's own tables. */
   async settled() {
+    const until = now() + PATIENCE_MS;
     let looks = 0;
-    for (; (await this.#peer.unfinished()) > this.#atFirst.unfinished; looks++)
+    for (; (await this.#peer.unfinished()) > this.#atFirst.unfinished; looks++) {
+      if (now() > until) throw new Error("all jobs have run, and some are not settled");
       await sleep(LOOK_EVERY_MS);
+    }
     return { at: now(), looks: looks + 1 };
   }
 

@@ -26,7 +26,7 @@ export async function fill(peer, { count, first = 0, size = 1_000 }) {
 }
 
 /** One after another, with pauses in between; answers when each call was made. */
-export async function nowAndThen(peer, { count, first = 0, pauseMs = [15, 35] }) {
+export async function nowAndThen(peer, { count, first = 0, pauseMs = [30, 50] }) {
   const sentAt = new Float64Array(count);
   const [least, most] = pauseMs;
   for (let index = 0; index < count; index++) {

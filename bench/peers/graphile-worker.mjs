@@ -2,10 +2,14 @@ import { Logger, makeWorkerUtils, run, runMigrations } from "graphile-worker";
 import { Sql } from "./sql.mjs";
 
 // Its local queue and its batches of completions: what its page on performance names.
+const LOCAL_QUEUE = { size: 2_000, refetchDelay: { durationMs: 10 } };
+/** The delay spares fetches at the cost of latency. */
+const PROMPT_QUEUE = { size: 2_000 };
+/** As many as ours: with a hundred it waits for the handlers. */
+const WAITING = { concurrentJobs: 1_500 };
 const WORKER = {
   concurrentJobs: 100,
   maxPoolSize: 16,
-  localQueue: { size: 2_000, refetchDelay: { durationMs: 10 } },
   completeJobBatchDelay: 0,
   failJobBatchDelay: 0,
 };
@@ -13,7 +17,8 @@ const quiet = new Logger(() => () => {});
 
 export function open({ url }) {
   const sql = new Sql(url);
-  const options = { preset: { worker: { connectionString: url, logger: quiet, ...WORKER } } };
+  const worker = { connectionString: url, logger: quiet, ...WORKER };
+  const options = { preset: { worker } };
   let utils;
   let runner;
   const specs = (payloads, spec) =>
@@ -47,9 +52,10 @@ export function open({ url }) {
         JSON.stringify(payload),
       ]),
 
-    work: async (handle) => {
+    work: async (handle, { timed, handler }) => {
+      const localQueue = timed ? PROMPT_QUEUE : LOCAL_QUEUE;
       runner = await run({
-        ...options,
+        preset: { worker: { ...worker, localQueue, ...(handler === "waits-1ms" ? WAITING : {}) } },
         noHandleSignals: true,
         taskList: { bench: async (payload) => await handle(payload) },
       });

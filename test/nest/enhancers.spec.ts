@@ -23,7 +23,7 @@ import {
 } from "@nestjs/common";
 import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE, REQUEST, Reflector } from "@nestjs/core";
 import { jest } from "@jest/globals";
-import { type Observable, map, switchMap, tap } from "rxjs";
+import { type Observable, Subject, concat, concatMap, map, switchMap, takeUntil, tap } from "rxjs";
 import {
   Job,
   type JobContext,
@@ -313,6 +313,20 @@ describe("verdicts and interceptors", () => {
       return asked(payload);
     }
   }
+  const begun = new Subject<void>();
+  let answer: (said: unknown) => void;
+  /** Gives the first call up, asks again, and is done once the first has answered all the same. */
+  const givesUp = {
+    intercept: (_: unknown, next: CallHandler): Observable<unknown> =>
+      concat(next.handle().pipe(takeUntil(begun)), next.handle()).pipe(
+        concatMap(async (said: unknown) => {
+          answer(bury("given up"));
+          await new Promise((resolve) => setImmediate(resolve));
+          return said;
+        }),
+      ),
+  };
+
   @Injectable()
   @UseInterceptors(Wraps)
   class Wrapped {
@@ -341,6 +355,13 @@ describe("verdicts and interceptors", () => {
     @JobHandler("twice", { attempts: 1 })
     twice(): unknown {
       return this.#calls++ === 0 ? bury("the first answer") : "the second";
+    }
+    @UseInterceptors(givesUp)
+    @JobHandler("given-up", { attempts: 1 })
+    givenUp(): unknown {
+      if (this.#calls++ > 0) return "the second";
+      begun.next();
+      return new Promise((resolve) => (answer = resolve));
     }
   }
   @Module({ providers: [{ provide: APP_INTERCEPTOR, useClass: Wraps }] })
@@ -383,6 +404,10 @@ describe("verdicts and interceptors", () => {
 
   it("of two answers the last one counts", async () => {
     expect((await run("twice", "", "succeeded")).result).toEqual({ data: "the second" });
+  });
+
+  it("an answer that is no longer waited for does not count", async () => {
+    expect((await run("given-up", "", "succeeded")).result).toEqual({ data: "the second" });
   });
 
   it("leave a method as it was", () => {

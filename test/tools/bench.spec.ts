@@ -175,12 +175,15 @@ describe("the command line", () => {
       only: ["drain", "bulk"],
       peers: ["floor"],
     });
+    expect(parse("--peers", "floor,floor").peers).toEqual(["floor"]);
     expect(parse("--quick").runs).toBe(1);
+    expect(parse("--runs", "12").runs).toBe(12);
   });
 
   it.each([
     [["--only", "drains"], '--only: expected some of drain, bulk, found "drains"'],
     [["--peers", "redis"], '--peers: expected some of ours, floor, found "redis"'],
+    [["--runs", "1e3"], '--runs: expected a whole number from 1, found "1e3"'],
     [["--runs", "0"], '--runs: expected a whole number from 1, found "0"'],
     [["--fast"], "--fast"],
     [["--baseline"], "--baseline: expected together with --gate"],
@@ -238,14 +241,15 @@ describe("the gate", () => {
 });
 
 it("the page has the rows, medians with their spread, and what went wrong", () => {
-  const workloads = [{ name: "drain", title: "drain it", peers: ["ours", "pg-boss"] }];
+  const peers = ["ours", "pg-boss", "graphile-worker"];
+  const workloads = [{ name: "drain", title: "drain it", note: "From first to last.", peers }];
   const runs = [
     ...runsOf("drain", "ours", 120_000, 130_000, 100_000),
     ...runsOf("drain", "pg-boss", 40_000),
   ];
   const medians = new Medians(runs);
   const row = { workload: "drain", figure: "rate", atLeast: 4 };
-  const against = { called: "the fastest peer", peers: ["pg-boss"] };
+  const against = { called: "the fastest peer", peers: peers.slice(1) };
   const page = report({
     about: {
       machine: "m",
@@ -255,6 +259,8 @@ it("the page has the rows, medians with their spread, and what went wrong", () =
       runs: 3,
       minutes: "1",
       date: "d",
+      complete: false,
+      versions: ["pg-boss 12.38.0"],
     },
     workloads,
     medians,
@@ -262,8 +268,11 @@ it("the page has the rows, medians with their spread, and what went wrong", () =
     problems: [{ workload: "drain", peer: "pg-boss", round: 1, problem: "one ran twice\n at x" }],
   });
   expect(page).toContain(
-    "| drain it | jobs/s | 120.0k | the fastest peer: 40.0k | 3.00 × | ≥ 4 × | **missed** |",
+    "| drain it | jobs/s | 120.0k | the fastest peer of those measured, pg-boss: 40.0k | 3.00 × | ≥ 4 × | **missed** |",
   );
+  expect(page).toContain("a part of it, for a first look");
+  expect(page).toContain("pg-boss 12.38.0; 1 minutes");
+  expect(page).toContain("From first to last.");
   expect(page).toContain("| nestjs-pg-jobs | 120.0k (100.0k–130.0k) | 1.00 × |");
   expect(page).toContain("| pg-boss | 40.0k | 0.33 × |");
   expect(page).toContain("- drain, pg-boss, run 2: one ran twice");

@@ -23,9 +23,10 @@ describe("jobs trickle in", () => {
 
   it("and claims that bring nothing are made ever farther apart, until none is made", () => {
     expect(after([3, 0], [1, 5], [0, 6]).pauseMs).toBe(1);
-    expect(after([3, 0], [1, 5], [0, 6], [0, 8]).pauseMs).toBe(2);
-    expect(after([3, 0], [1, 5], [0, 6], [0, 8], [0, 11]).pauseMs).toBe(4);
-    expect(after([3, 0], [1, 5], [0, 6], [1, 8], [0, 11]).pauseMs).toBe(1);
+    expect(after([3, 0], [1, 5], [0, 6], [0, 7]).pauseMs).toBe(1);
+    expect(after([3, 0], [1, 5], [0, 6], [0, 7], [0, 8]).pauseMs).toBe(2);
+    expect(after([3, 0], [1, 5], [0, 6], [0, 7], [0, 8], [0, 11]).pauseMs).toBe(4);
+    expect(after([3, 0], [1, 5], [0, 6], [0, 7], [1, 8], [0, 11]).pauseMs).toBe(1);
     expect(after([3, 0], [1, 5], [0, 6], [0, 30]).pauseMs).toBeUndefined();
     expect(after([3, 0], [0, 1], [0, 2]).pauseMs).toBeUndefined();
   });

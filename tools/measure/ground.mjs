@@ -16,9 +16,10 @@ const PAYLOAD = JSON.stringify({
 });
 
 export class Ground {
-  static async open(url) {
+  static async open(url, serverPid) {
     const ground = new Ground();
     ground.url = url;
+    ground.serverPid = serverPid;
     ground.admin = new pg.Client(url);
     await ground.admin.connect();
     ground.database = new Database({ connectionString: url }, "jobs", 50);

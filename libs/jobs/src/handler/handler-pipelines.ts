@@ -12,6 +12,7 @@ import {
 import type { Handler } from "./handler.js";
 import { filtered, filtersOf } from "./handler-filters.js";
 import { PARAMS, completeParams, hasParams, paramsFactory } from "./handler-params.js";
+import type { JobContext } from "./job-context.js";
 import { JOB_CONTEXT_TYPE } from "./job-host.js";
 import { leftOut } from "./left-out.js";
 import { isIntercepted, keepVerdicts, verdictStands } from "./returned-verdicts.js";
@@ -110,7 +111,7 @@ export class HandlerPipelines {
       wrapper.id,
       { guards: true, interceptors: true, filters: false },
       JOB_CONTEXT_TYPE,
-    ) as Handler["run"];
+    ) as (payload: unknown, job: JobContext) => Promise<unknown>;
     const run = globals || isIntercepted(owner, body) ? verdictStands(made) : made;
     const filters = filtersOf(owner, body);
     if (filters.length === 0) return run;

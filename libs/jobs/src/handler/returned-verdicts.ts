@@ -1,7 +1,9 @@
+import type { NestInterceptor } from "@nestjs/common";
 import type { ExternalContextCreator } from "@nestjs/core";
-import { isObservable, tap } from "rxjs";
+import { Observable, type Observer } from "rxjs";
 import { isVerdict } from "../job/verdict.js";
 import type { Handler } from "./handler.js";
+import type { JobContext } from "./job-context.js";
 
 // Interceptors dress up what a handler returns, `map((data) => ({ data }))`, and know nothing of verdicts: a job that
 // was buried would succeed. So the verdict of the method itself is kept, by attempt, before anything has touched it.
@@ -13,52 +15,63 @@ const verdicts = new WeakMap<object, unknown>();
 const keep = (job: object, said: unknown): void =>
   void (isVerdict(said) ? verdicts.set(job, said) : verdicts.delete(job));
 
-type Next = () => Promise<unknown>;
-/** What Nest runs interceptors with. */
-interface Consumer {
-  intercept(
-    interceptors: readonly unknown[],
-    args: readonly unknown[],
-    instance: object,
-    callback: unknown,
-    next: Next,
-    type?: string,
-  ): Promise<unknown>;
+/** What Nest looks up with whatever runs around a method, the innermost last. */
+interface Interceptors {
+  create(...of: unknown[]): NestInterceptor[];
 }
 
-// Where interceptors call the method: one more of them, as the innermost, would cost as much as the first one.
+// By way of the innermost: one more of them would cost as much as the first one. Around the method itself it would be
+// too near: an interceptor that has given up waiting, and asked again, must not be given the late answer.
 /** From now on it keeps the verdicts of the methods that interceptors run around. */
 export function keepVerdicts(creator: ExternalContextCreator): ExternalContextCreator {
-  const { interceptorsConsumer: consumer } = creator as unknown as {
-    interceptorsConsumer?: Consumer;
+  const { interceptorsContextCreator: interceptors } = creator as unknown as {
+    interceptorsContextCreator?: Interceptors;
   };
-  if (typeof consumer?.intercept !== "function")
+  if (typeof interceptors?.create !== "function")
     throw new Error(
-      "nestjs-pg-jobs does not know how this version of @nestjs/core calls interceptors: use another one, or tell us",
+      "nestjs-pg-jobs does not know how this version of @nestjs/core finds interceptors: use another one, or tell us",
     );
-  const intercept = consumer.intercept.bind(consumer);
-  consumer.intercept = (interceptors, args, instance, callback, next, type) =>
-    intercept(
-      interceptors,
-      args,
-      instance,
-      callback,
-      interceptors.length === 0 ? next : keeping(args[1] as object, next),
-      type,
-    );
+  const create = interceptors.create.bind(interceptors);
+  interceptors.create = (...of) => {
+    const all = create(...of);
+    const innermost = all.at(-1);
+    return innermost ? [...all.slice(0, -1), keeping(innermost)] : all;
+  };
   return creator;
 }
 
-const keeping =
-  (job: object, next: Next): Next =>
-  async () => {
-    // An interceptor may ask twice: the last answer is the one that counts.
+const keeping = (innermost: NestInterceptor): NestInterceptor => ({
+  intercept(context, next) {
+    const job = context.getArgByIndex<object>(1);
+    return innermost.intercept(context, { handle: () => heard(job, next.handle()) });
+  },
+});
+
+// By hand: operators would do the same at twice the cost.
+/** The same answers, kept as they are heard. An interceptor may ask twice: the last answer is the one that counts. */
+const heard = (job: object, answers: Observable<unknown>): Observable<unknown> =>
+  new Observable((subscriber) => {
     verdicts.delete(job);
-    const said = await next();
-    if (isObservable(said)) return said.pipe(tap((one) => keep(job, one)));
-    keep(job, said);
-    return said;
-  };
+    return answers.subscribe(new Keeper(job, subscriber));
+  });
+
+class Keeper implements Observer<unknown> {
+  constructor(
+    private readonly job: object,
+    private readonly listener: Observer<unknown>,
+  ) {}
+
+  next(said: unknown): void {
+    keep(this.job, said);
+    this.listener.next(said);
+  }
+  error(error: unknown): void {
+    this.listener.error(error);
+  }
+  complete(): void {
+    this.listener.complete();
+  }
+}
 
 /** Whether interceptors of its own run around the method. */
 export const isIntercepted = (owner: object, method: object): boolean =>
@@ -66,8 +79,6 @@ export const isIntercepted = (owner: object, method: object): boolean =>
 
 /** The verdict that the method returns stands whenever the run returns, unless that returns another one. */
 export const verdictStands =
-  (run: Handler["run"]): Handler["run"] =>
-  async (payload, job) => {
-    const said = await run(payload, job);
-    return isVerdict(said) ? said : (verdicts.get(job) ?? said);
-  };
+  (run: (payload: unknown, job: JobContext) => Promise<unknown>): Handler["run"] =>
+  (payload, job) =>
+    run(payload, job).then((said) => (isVerdict(said) ? said : (verdicts.get(job) ?? said)));

@@ -12,12 +12,15 @@ const PAUSE_PER_COST = 1;
 /** Where more than ten come in a ms it is no trickle: the more a claim brings, the less each job of it costs. */
 const PAUSE_PER_JOB = 0.1;
 const MAX_PAUSE_MS = 10;
+/** So many claims in vain happen in the midst of it. */
+const IN_MIDST = 2;
 
 /** Whether jobs trickle into one queue, as its claims tell. */
 export class Trickle {
   #broughtAt = Number.NEGATIVE_INFINITY;
   #pauseMs: number | undefined;
-  #inVain = false;
+  /** Claims in a row that brought nothing. */
+  #inVain = 0;
 
   /** What a claim has brought, and what it took. */
   learn(jobs: number, costMs: number, now: number): void {
@@ -25,9 +28,8 @@ export class Trickle {
     if (jobs > 0) this.#broughtAt = now;
     if (!together) this.#pauseMs = undefined;
     else if (jobs > 0) this.#pauseMs = pauseAfter(jobs, costMs);
-    // One that brings nothing happens in the midst of it.
-    else if (this.#pauseMs !== undefined && this.#inVain) this.#pauseMs *= 2;
-    this.#inVain = jobs === 0;
+    else if (this.#pauseMs !== undefined && this.#inVain >= IN_MIDST) this.#pauseMs *= 2;
+    this.#inVain = jobs === 0 ? this.#inVain + 1 : 0;
   }
 
   /** In so many ms a claim is likely to bring something; undefined: only a hint or a look can tell. */

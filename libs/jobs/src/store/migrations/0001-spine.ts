@@ -3,6 +3,10 @@ import type { Migration } from "./migration.js";
 /**
  * Every table carries `queue_id` and its keys contain it: each hot statement names one queue, and the
  * same schema can be spread by queue later. `docs/adr/0001-one-live-table.md` tells why it is so.
+ *
+ * Storage: rows of `worker`, `stat` and `chore` are updated in place for as long as they live, so half of each page is
+ * left for HOT. `job`, which changes all the time, is analysed the more seldom: plans of the hot statements are forced
+ * and do not hang on its statistics. `stat_delta` is emptied every two seconds and stays small by itself.
  */
 export const spine: Migration = {
   version: 1,

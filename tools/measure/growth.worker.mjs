@@ -1,0 +1,56 @@
+// A worker of growth.mjs: tells how many jobs it has run, and when it ran its first one.
+import "reflect-metadata";
+import { Module } from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
+import { JobHandler, JobsModule, defineJob } from "nestjs-pg-jobs";
+import { kindName, queueName } from "./growth.mjs";
+
+const TELL_EVERY_MS = 4;
+const { url, queues, kinds } = JSON.parse(process.argv[2]);
+
+let ran = 0;
+let first;
+class Handlers {}
+for (let q = 0; q < queues; q++)
+  for (let k = 0; k < kinds; k++) {
+    const kind = kindName(q, k);
+    const descriptor = {
+      configurable: true,
+      value: () => {
+        first ??= Date.now();
+        ran++;
+      },
+    };
+    Object.defineProperty(Handlers.prototype, kind, descriptor);
+    JobHandler(defineJob(kind, { queue: queueName(q) }))(Handlers.prototype, kind, descriptor);
+  }
+
+const module = (metadata) => {
+  // oxlint-disable-next-line typescript/no-extraneous-class -- its decorator is a call
+  const made = class {};
+  Module(metadata)(made);
+  return made;
+};
+const slots = { concurrency: Math.ceil(1_000 / queues), prefetch: Math.ceil(500 / queues) };
+const app = await NestFactory.createApplicationContext(
+  module({
+    imports: [
+      JobsModule.forRoot({ connection: { url } }),
+      JobsModule.forWorker({
+        imports: [module({ providers: [Handlers] })],
+        queues: Object.fromEntries(
+          Array.from({ length: queues }, (_, index) => [queueName(index), slots]),
+        ),
+      }),
+    ],
+  }),
+  { logger: ["error"] },
+);
+process.send({ ran, first });
+let told = 0;
+setInterval(() => {
+  if (ran === told) return;
+  told = ran;
+  process.send({ ran, first });
+}, TELL_EVERY_MS).unref();
+process.on("disconnect", () => void app.close().then(() => process.exit()));
