@@ -187,7 +187,7 @@ describe.each([
   );
 
   it("an enqueue reads no job, and as few pages as on an empty table", async () => {
-    const ids = [1, 2, 3].map((id) => 5 * ROWS + id);
+    const ids = [1, 2, 3].map((id) => 5 * ROWS + id).join(",");
     const alike = `${queue()}, ${lane()}, 'default', 'work', 0, 0, null, null, '{${ids}}', '[{},{},{}]'`;
     const unlike = `${queue()}, '{${ids}}', '[{},{},{}]', null, null, null, 0, '{${lane()}}', '{work}', '{null}', '{null}', '{1,1,1}',
       'default', '[{"lane":${lane()},"kind":"work","priority":0}]'`;

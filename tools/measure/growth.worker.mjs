@@ -10,6 +10,7 @@ const { url, queues, kinds } = JSON.parse(process.argv[2]);
 
 let ran = 0;
 let first;
+// oxlint-disable-next-line typescript/no-extraneous-class -- its methods follow
 class Handlers {}
 for (let q = 0; q < queues; q++)
   for (let k = 0; k < kinds; k++) {
