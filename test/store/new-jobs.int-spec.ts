@@ -46,6 +46,9 @@ const PAYLOADS = ["null", "[]", '"text"', "[1, [2]]", '{"a": {"b": "→ é \\" \
 
 it.each<[string, Partial<NewJob>[]]>([
   ["one alone", [{}]],
+  ["one alone that waits", [{ delayMs: 90_000 }]],
+  ["one alone with a time and limits of its own", [{ at: AT, attempts: 3, timeoutMs: 5_000 }]],
+  ["two", [{}, {}]],
   ["payloads of every sort", PAYLOADS.map((payload) => ({ payload }))],
   ["a delay that all have", [{ delayMs: 60_000 }, { delayMs: 60_000 }]],
   ["delays and times of their own", [{}, { delayMs: 90_000 }, { at: AT }, { delayMs: 30_000 }]],

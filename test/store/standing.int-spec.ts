@@ -42,7 +42,9 @@ const first = (batch: NewJob[]) => batch.at(-1)!;
 type Insert = (queueId: number, batch: NewJob[]) => Promise<unknown>;
 const INSERTS: Record<string, Insert> = {
   plain: (queueId, batch) => enqueue(hands.session, queueId, batch),
-  alike: (queueId, batch) => enqueue(hands.session, queueId, [first(batch)]),
+  one: (queueId, batch) => enqueue(hands.session, queueId, [first(batch)]),
+  alike: (queueId, batch) =>
+    enqueue(hands.session, queueId, [first(batch), { ...first(batch), id: String(++ids) }]),
   keyed: (queueId, batch) => enqueueKeyed(hands.session, queueId, batch.map(withKey)),
   "sent again": (queueId, batch) => enqueueAgain(hands.session, queueId, batch),
   unique: (queueId, batch) =>

@@ -115,8 +115,9 @@ class Undo extends Error {}
     const front = bench.session("front");
     const producer = await Hands.open(bench, "default", "work", 0, front);
     for (let n = 0; n < 10; n++) {
-      await producer.addMany(1 + (n % 3));
-      const ids = Array.from({ length: 1 + (n % 3) }, (_, index) => String(1e6 + 10 * n + index));
+      await producer.addMany(1);
+      await producer.addMany(2 + (n % 3));
+      const ids = Array.from({ length: 2 + (n % 3) }, (_, index) => String(1e6 + 10 * n + index));
       const unlike = ids.map((id, index) => producer.job({ id, attempts: index + 1, at: AT }));
       await enqueue(front, producer.queueId, unlike);
     }
@@ -131,6 +132,7 @@ class Undo extends Error {}
     expect(plans).toEqual([
       ["enqueue", "5", "5"],
       ["enqueue_alike", "5", "5"],
+      ["enqueue_one", "5", "5"],
     ]);
     await bench.sql("delete from jobs.job");
   });
@@ -191,7 +193,9 @@ describe.each([
     const alike = `${queue()}, ${lane()}, 'default', 'work', 0, 0, null, null, '{${ids}}', '[{},{},{}]'`;
     const unlike = `${queue()}, '{${ids}}', '[{},{},{}]', null, null, null, 0, '{${lane()}}', '{work}', '{null}', '{null}', '{1,1,1}',
       'default', '[{"lane":${lane()},"kind":"work","priority":0}]'`;
-    for (const [name, values] of Object.entries({ enqueue_alike: alike, enqueue: unlike })) {
+    const one = `${5 * ROWS}, null, 0, null, null, '{}', ${queue()}, 'default', ${lane()}, 'work', 0`;
+    const texts = { enqueue_one: one, enqueue_alike: alike, enqueue: unlike };
+    for (const [name, values] of Object.entries(texts)) {
       const nodes = await plan(name, values);
       const inserted = nodes.find((node) => node["Relation Name"] === "job");
       expect(inserted!["Node Type"]).toBe("ModifyTable");

@@ -2,7 +2,7 @@ import { Statement, arrayOf } from "../../pg/statement.js";
 import { standingAlone } from "../queues/standing.js";
 import { NEW_JOB_COLUMNS, type NewJob, isLike } from "./new-jobs.js";
 
-// What nearly all calls are: jobs of one sort, due at once or after one delay, without keys. All that they have in
+// What nearly all lists are: jobs of one sort, due at once or after one delay, without keys. All that they have in
 // common comes as plain values and is worked out once (docs/adr/0005-jobs-as-lists.md has figures).
 export const insertAlike = new Statement(
   "enqueue_alike",

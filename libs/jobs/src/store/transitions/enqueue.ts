@@ -1,6 +1,7 @@
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
 import { STANDS, StaleLanesError, standing, standingValues } from "../queues/standing.js";
 import { alikeValues, insertAlike } from "./enqueue-alike.js";
+import { insertOne, oneValues } from "./enqueue-one.js";
 import {
   NEW_JOBS,
   NEW_JOB_COLUMNS,
@@ -75,11 +76,22 @@ export async function enqueue(
   queueId: number,
   batch: readonly NewJob[],
 ): Promise<void> {
+  if (!(await inserts(runner, queueId, batch))) throw new StaleLanesError();
+}
+
+/** Answers whether queue and lanes stood as they are known. */
+async function inserts(
+  runner: Runner,
+  queueId: number,
+  batch: readonly NewJob[],
+): Promise<boolean> {
+  const one = oneValues(queueId, batch);
+  if (one) return (await runner.run(insertOne, one)).length === 1;
   const alike = alikeValues(queueId, batch);
   const stale = alike
     ? await runner.run(insertAlike, alike)
     : await runner.run(insert, valuesOf(queueId, batch));
-  if (stale.length > 0) throw new StaleLanesError();
+  return stale.length === 0;
 }
 
 /** A fresh id is in use: the sequence of ids has gone back, by a restore or a failover that lost its end. */
