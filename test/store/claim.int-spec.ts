@@ -135,8 +135,9 @@ describe("a claim", () => {
         [n, id],
       );
     const at = "2020-01-01 00:00:00.800001+00";
-    const scan = async (backMs: number, id = "0") => {
-      const claims = await hands.claim(worker, { lanes: [from(hands.lane, { at, id, backMs })] });
+    const scan = async (backMs: number, id = "0", untilMs?: number) => {
+      const slice = { ...from(hands.lane, { at, id, backMs }), untilMs };
+      const claims = await hands.claim(worker, { lanes: [slice] });
       await bench.sql("update jobs.job set lease_until = null");
       return idsOf(claims);
     };
@@ -144,6 +145,11 @@ describe("a claim", () => {
     expect(await scan(0, ids[2])).toEqual(ids.slice(3));
     expect(await scan(500, ids[2])).toEqual(ids.slice(1));
     expect(await scan(1_000)).toEqual(ids);
+    // A slice of the past, up to a place behind the cursor, and back for a thousand years.
+    expect(await scan(1_000, "0", 0)).toEqual(ids.slice(0, 3));
+    expect(await scan(1_000, "0", 400)).toEqual(ids.slice(0, 2));
+    expect(await scan(500, "0", 400)).toEqual(ids.slice(1, 2));
+    expect(await scan(3.156e13, "0", 500)).toEqual(ids.slice(0, 1));
   });
 
   it("gives each job to one of many claimers", async () => {

@@ -1,7 +1,8 @@
 import type { INestApplicationContext } from "@nestjs/common";
 import { JobQueue, defineJob, fixed, snooze } from "nestjs-pg-jobs";
+import { DataSource } from "typeorm";
 import { Bench } from "../support/harness.js";
-import { handler, reached } from "../support/handlers.js";
+import { Gate, handler, reached } from "../support/handlers.js";
 import { until } from "../support/until.js";
 
 const Job = defineJob<string>("job");
@@ -74,6 +75,71 @@ describe("how soon jobs start", () => {
     const from = Date.now();
     const { id } = await jobs.enqueue(Job);
     expect((await start(id)) - from).toBeLessThan(SOON);
+  });
+
+  describe("behind the place from which claims look, while others of the kind are claimed", () => {
+    let jobs: JobQueue;
+    beforeEach(async () => {
+      await warm({ poll: POLL });
+      jobs = await bench.producer();
+    });
+
+    /** Until the end claims look from the last job on. */
+    async function busy(ms: number): Promise<void> {
+      for (const end = Date.now() + ms; Date.now() < end;)
+        await jobs.enqueue(Job).then(() => new Promise((resolve) => setTimeout(resolve, 5)));
+    }
+
+    it("a job of a TypeORM transaction that was open for long starts after its commit", async () => {
+      const source = await new DataSource({ type: "postgres", url: bench.url }).initialize();
+      try {
+        const { id } = await source.transaction(async (em) => {
+          const made = await jobs.in(em).enqueue(Job);
+          await busy(2_000);
+          return made;
+        });
+        await start(id);
+      } finally {
+        await source.destroy();
+      }
+    });
+
+    it("a job of a pg client's transaction that was open for long starts after its commit", async () => {
+      const client = await bench.client();
+      await client.query("begin");
+      const { id } = await jobs.in(client).enqueue(Job);
+      await busy(2_000);
+      await client.query("commit");
+      client.release();
+      await start(id);
+    });
+
+    it("a job that is due since long ago starts at once", async () => {
+      await busy(1_000);
+      const { id } = await jobs.enqueue(Job, "", { at: new Date(Date.now() - 60_000) });
+      await start(id);
+    });
+  });
+
+  it("jobs beyond the free slots of the app that enqueues them are started by others", async () => {
+    const gate = new Gate();
+    const ran = new Set<string>();
+    const named = (name: string) => [
+      handler(Job, async (payload) => {
+        ran.add(name);
+        if (payload === "held") await gate.opened;
+      }),
+    ];
+    const one = { poll: POLL, queues: { default: { concurrency: 1, prefetch: 1 } } };
+    await bench.worker(named("other"), one);
+    const app = await bench.worker(named("own"), one);
+    const jobs = app.get(JobQueue);
+    // Connected, its lanes known.
+    await reached(bench, (await jobs.enqueue(Job)).id, "succeeded");
+    ran.clear();
+    await jobs.enqueueMany(Job, ["held", "held", "held", "held"]);
+    await until(() => ran.size === 2, { what: "a body in each app" });
+    gate.open();
   });
 
   it("an app's own worker needs no NOTIFY", async () => {

@@ -1,7 +1,8 @@
 import { jest } from "@jest/globals";
 import { JobQueue, defineJob } from "nestjs-pg-jobs";
 import type { QueueWorker } from "../../libs/jobs/src/worker/queue-worker.js";
-import { Trickle, Trickles } from "../../libs/jobs/src/worker/trickle.js";
+import { Revisits } from "../../libs/jobs/src/worker/revisits.js";
+import { Trickle } from "../../libs/jobs/src/worker/trickle.js";
 import { Bench } from "../support/harness.js";
 import { handler } from "../support/handlers.js";
 import { until } from "../support/until.js";
@@ -45,7 +46,7 @@ describe("the claims of a queue", () => {
 
   it("are what a trickle learns from, and where they end one is looked for", async () => {
     const learn = jest.spyOn(Trickle.prototype, "learn");
-    const emptied = jest.spyOn(Trickles.prototype, "emptied");
+    const emptied = jest.spyOn(Revisits.prototype, "emptied");
     const app = await bench.worker([handler(defineJob("work"), () => "done")]);
     await app.get(JobQueue).enqueue("work");
     await until(() => learn.mock.calls.some(([jobs]) => jobs === 1), { what: "a claim" });
@@ -58,29 +59,41 @@ describe("the next claim", () => {
   beforeEach(() => void jest.useFakeTimers());
   afterEach(() => void jest.useRealTimers());
 
-  const queueOf = (trickle: Trickle) => ({ trickle }) as unknown as QueueWorker;
+  const queueOf = ({ pauseMs }: Trickle) => ({ againIn: () => pauseMs }) as unknown as QueueWorker;
 
   it("is made once after the pause, of a queue into which jobs trickle", () => {
     const found = jest.fn();
-    const trickles = new Trickles(found);
+    const revisits = new Revisits(found);
     const queue = queueOf(after([1, 0], [1, 5, 3]));
-    trickles.emptied(queue);
-    trickles.emptied(queue);
-    trickles.emptied(queueOf(after([1, 0])));
+    revisits.emptied(queue);
+    revisits.emptied(queue);
+    revisits.emptied(queueOf(after([1, 0])));
     jest.advanceTimersByTime(2);
     expect(found).not.toHaveBeenCalled();
     jest.advanceTimersByTime(100);
     expect(found.mock.calls).toEqual([[queue]]);
-    trickles.emptied(queue);
+    revisits.emptied(queue);
     jest.advanceTimersByTime(3);
     expect(found).toHaveBeenCalledTimes(2);
   });
 
+  it("is made earlier when there is a reason for it meanwhile", () => {
+    const found = jest.fn();
+    const revisits = new Revisits(found);
+    const waits = [500, 2, 300];
+    const queue = { againIn: () => waits.shift() } as unknown as QueueWorker;
+    for (let n = 0; n < 3; n++) revisits.emptied(queue);
+    jest.advanceTimersByTime(3);
+    expect(found).toHaveBeenCalledTimes(1);
+    jest.advanceTimersByTime(1_000);
+    expect(found).toHaveBeenCalledTimes(1);
+  });
+
   it("is not made when the worker drains", () => {
     const found = jest.fn();
-    const trickles = new Trickles(found);
-    trickles.emptied(queueOf(after([1, 0], [1, 5])));
-    trickles.stop();
+    const revisits = new Revisits(found);
+    revisits.emptied(queueOf(after([1, 0], [1, 5])));
+    revisits.stop();
     jest.advanceTimersByTime(100);
     expect(found).not.toHaveBeenCalled();
   });

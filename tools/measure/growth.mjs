@@ -17,15 +17,21 @@ const WORKER = path.join(import.meta.dirname, "growth.worker.mjs");
 /** Until they are due all workers have started; on one core each takes its time. */
 const dueInMs = (workers) => 4_000 + workers * 1_500;
 
+const SLOTS = { concurrency: 1_000, prefetch: 500 };
+const PLAIN = { queues: 1, kinds: 1, workers: 1, slots: SLOTS };
+const both = (count) => ({ concurrency: count, prefetch: count });
+
 const CASES = [
-  { what: "1 queue, 1 kind, 1 worker process", queues: 1, kinds: 1, workers: 1 },
-  { what: "10 queues", queues: 10, kinds: 1, workers: 1 },
-  { what: "100 queues", queues: 100, kinds: 1, workers: 1 },
-  { what: "10 kinds in the queue", queues: 1, kinds: 10, workers: 1 },
-  { what: "100 kinds in the queue", queues: 1, kinds: 100, workers: 1 },
-  { what: "2 worker processes", queues: 1, kinds: 1, workers: 2 },
-  { what: "4 worker processes", queues: 1, kinds: 1, workers: 4 },
-  { what: "8 worker processes", queues: 1, kinds: 1, workers: 8 },
+  { ...PLAIN, what: "1 queue, 1 kind, 1 worker process" },
+  { ...PLAIN, what: "10 queues", queues: 10 },
+  { ...PLAIN, what: "100 queues", queues: 100 },
+  { ...PLAIN, what: "10 kinds in the queue", kinds: 10 },
+  { ...PLAIN, what: "100 kinds in the queue", kinds: 100 },
+  { ...PLAIN, what: "2 worker processes", workers: 2 },
+  { ...PLAIN, what: "4 worker processes", workers: 4 },
+  { ...PLAIN, what: "8 worker processes", workers: 8 },
+  { ...PLAIN, what: "100 slots, 100 prefetched", slots: both(100) },
+  { ...PLAIN, what: "10 slots, 10 prefetched", slots: both(10) },
 ];
 
 export async function measureGrowth(ground) {
@@ -39,7 +45,7 @@ export async function measureGrowth(ground) {
   const base = median(found[0].cpu);
   return {
     title: "How cost grows",
-    why: `A backlog of ${JOBS / 1_000}k no-op jobs, drained by Nest apps in processes of their own, with 1,000 slots and 500 prefetched each, divided among its queues: CPU of the server for claiming and settling, and jobs a second. ${RUNS} runs, in turn.`,
+    why: `A backlog of ${JOBS / 1_000}k no-op jobs, drained by Nest apps in processes of their own, with 1,000 slots and 500 prefetched each (where nothing else is said), divided among its queues: CPU of the server for claiming and settling, and jobs a second. ${RUNS} runs, in turn.`,
     header: ["what", "server CPU a job", "against the first row", "jobs"],
     rows: found.map(({ what, cpu, rates }) => [
       what,
@@ -50,13 +56,13 @@ export async function measureGrowth(ground) {
   };
 }
 
-async function drained(ground, { queues, kinds, workers }) {
+async function drained(ground, { queues, kinds, workers, slots }) {
   await ground.clear();
   const dueAt = Date.now() + dueInMs(workers);
   await fill(ground, { queues, kinds, dueAt });
   await ground.analyse();
   const started = Array.from({ length: workers }, () =>
-    fork(WORKER, [JSON.stringify({ url: ground.url, queues, kinds })], { stdio: "inherit" }),
+    fork(WORKER, [JSON.stringify({ url: ground.url, queues, kinds, slots })], { stdio: "inherit" }),
   );
   try {
     const ran = started.map(() => 0);

@@ -6,7 +6,7 @@ import { JobHandler, JobsModule, defineJob } from "nestjs-pg-jobs";
 import { kindName, queueName } from "./growth.mjs";
 
 const TELL_EVERY_MS = 4;
-const { url, queues, kinds } = JSON.parse(process.argv[2]);
+const { url, queues, kinds, slots } = JSON.parse(process.argv[2]);
 
 let ran = 0;
 let first;
@@ -32,7 +32,10 @@ const module = (metadata) => {
   Module(metadata)(made);
   return made;
 };
-const slots = { concurrency: Math.ceil(1_000 / queues), prefetch: Math.ceil(500 / queues) };
+const ofEach = {
+  concurrency: Math.ceil(slots.concurrency / queues),
+  prefetch: Math.ceil(slots.prefetch / queues),
+};
 const app = await NestFactory.createApplicationContext(
   module({
     imports: [
@@ -40,7 +43,7 @@ const app = await NestFactory.createApplicationContext(
       JobsModule.forWorker({
         imports: [module({ providers: [Handlers] })],
         queues: Object.fromEntries(
-          Array.from({ length: queues }, (_, index) => [queueName(index), slots]),
+          Array.from({ length: queues }, (_, index) => [queueName(index), ofEach]),
         ),
       }),
     ],

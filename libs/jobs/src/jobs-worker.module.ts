@@ -154,6 +154,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         events,
         handlers,
         hint: (queueId, kind) => hints.hint(queueId, kind),
+        tellOthers: (queueId) => hints.tellOthers({ queueId }),
         chore: async (name) =>
           await runChore(store, name, {
             keepFinishedMs,

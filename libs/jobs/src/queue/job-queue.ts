@@ -248,9 +248,7 @@ export class JobQueue {
         void this.#tellOfThoseThere(all, holders, calledAt).catch(() => undefined);
       else this.#tell(all, holders, { calledAt });
     });
-    if (!told)
-      for (const { queueId, kind, ms } of dueTimes(all))
-        this.hints.hintAfterCommit(queueId, kind, ms);
+    if (!told) this.hints.hintAfterCommit(tx, dueTimes(all));
     return all.map((one, index) => answerFor(one, holders[index]!));
   }
 

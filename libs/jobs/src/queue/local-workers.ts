@@ -15,8 +15,8 @@ export class LocalWorkers implements Wake {
     this.#workers.delete(worker);
   }
 
-  wake(queueId: number, kind: string): boolean {
-    for (const worker of this.#workers) if (worker.wake(queueId, kind)) return true;
+  wake(queueId: number, kind: string, behind: boolean): boolean {
+    for (const worker of this.#workers) if (worker.wake(queueId, kind, behind)) return true;
     return false;
   }
 

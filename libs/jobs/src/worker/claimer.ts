@@ -116,7 +116,7 @@ export class Claimer {
               leaseMs,
               worker,
               // What has expired was claimed once: it lies behind the cursor.
-              takeOverUntil: fromTheStart(ask) ? this.#takeOverUntil : NEVER,
+              takeOverUntil: searches(ask) ? this.#takeOverUntil : NEVER,
             },
             this.ports.writes(queue),
           );
@@ -154,4 +154,6 @@ export class Claimer {
   }
 }
 
-const fromTheStart = ({ lanes }: ClaimAsk): boolean => lanes.some(({ at }) => at === "-infinity");
+/** Whether it walks what lies behind a cursor. */
+const searches = ({ lanes }: ClaimAsk): boolean =>
+  lanes.some(({ at, untilMs }) => at === "-infinity" || untilMs !== undefined);

@@ -120,9 +120,9 @@ export class Lookout {
   }
 
   async #lookOnce(): Promise<void> {
-    const { session, queues, pollMs } = this.ports;
+    const { session, queues } = this.ports;
     const from = monotonic();
-    const whole = this.#cost * DEAR_SHARE < pollMs || from - this.#wholeAt >= RESCAN_AT_LATEST_MS;
+    const whole = this.#worthWhole(from);
     const asked = new Set(queues.keys());
     const seen = await look(
       session,
@@ -131,13 +131,14 @@ export class Lookout {
       this.ports.mayTakeOver(),
     ).catch((error: unknown) => {
       // Too many dead rows before the cursors: the next looks start at them, or none would ever be answered.
-      if (whole && isStatementTimeout(error)) this.#lookedWhole(from);
+      if (whole && isStatementTimeout(error)) this.#lookedWhole(from, asked);
       throw error;
     });
     this.answeredAt = monotonic();
     this.ports.clock(seen.now);
     this.ports.outage.over();
-    if (whole) this.#lookedWhole(from);
+    if (whole) this.#lookedWhole(from, asked);
+    else this.#search(from);
     // One that has come meanwhile is seen by the next look.
     const known = [...queues].filter(([id]) => asked.has(id));
     if (known.some(([id, { settings }]) => seen.names.get(id) !== settings.name))
@@ -156,9 +157,35 @@ export class Lookout {
     for (const chore of seen.chores) this.ports.chore(chore);
   }
 
-  #lookedWhole(from: number): void {
+  /** Whether it may start at the beginning of the lanes. */
+  #worthWhole(now: number): boolean {
+    for (const { cursor } of this.ports.queues.values()) if (cursor.dear) return false;
+    return (
+      this.#cost * DEAR_SHARE < this.ports.pollMs || now - this.#wholeAt >= RESCAN_AT_LATEST_MS
+    );
+  }
+
+  #lookedWhole(from: number, asked: ReadonlySet<number>): void {
     this.#wholeAt = monotonic();
     this.#cost = this.#wholeAt - from;
+    if (this.#cost * DEAR_SHARE < this.ports.pollMs) return;
+    for (const [id, { cursor, lanes }] of this.ports.queues)
+      if (asked.has(id))
+        cursor.lookTook(
+          this.#cost,
+          lanes.map(({ lane }) => lane.lane),
+          this.#wholeAt,
+        );
+  }
+
+  /** What a look does not see is searched for by claims, a little at a time. */
+  #search(now: number): void {
+    if (now - this.#wholeAt < RESCAN_AT_LATEST_MS) return;
+    this.#wholeAt = now;
+    for (const queue of this.ports.queues.values()) {
+      queue.cursor.rescan(now);
+      this.ports.found(queue);
+    }
   }
 
   #lanes(whole: boolean): LookLane[] {

@@ -31,6 +31,8 @@ export class QueueWorker {
   claiming = false;
   /** So many claims in a row brought nothing. */
   barren = 0;
+  /** Other processes were not told of jobs, since this one had a free slot. */
+  othersWait = false;
   #lanes: ServedLane[] = [];
   readonly #byLane = new Map<number, ServedLane>();
   #turn = 0;
@@ -85,6 +87,15 @@ export class QueueWorker {
     return this.#lanes.every(({ more }) => !more);
   }
 
+  /** In so many ms a claim is worth while, unasked; undefined: only a hint or a look can tell. */
+  againIn(now: number): number | undefined {
+    const { pauseMs } = this.trickle;
+    const pendingMs = this.cursor.pendingIn(now);
+    return pauseMs === undefined || pendingMs === undefined
+      ? (pauseMs ?? pendingMs)
+      : Math.min(pauseMs, pendingMs);
+  }
+
   /** The lanes that a look is worth: those of full handlers are claimed from as soon as these have a slot. */
   toLookAt(): ServedLane[] {
     return this.#lanes.filter((served) => {
@@ -136,7 +147,10 @@ export class QueueWorker {
       served.more = false;
       return [{ lane: lane.lane, room: share }];
     });
-    return open.length === 0 ? undefined : { room, lanes: this.cursor.requests(open, now) };
+    if (open.length === 0) return undefined;
+    const lanes = this.cursor.requests(open, now);
+    if (this.cursor.slicing) for (const { lane } of open) this.#byLane.get(lane)!.more = true;
+    return { room, lanes };
   }
 
   /** What a claim has brought: the cursor goes on, and where it was full there may be more. */
@@ -144,8 +158,10 @@ export class QueueWorker {
     const perLane = new Map<number, number>();
     for (const { lane } of claims) perLane.set(lane, (perLane.get(lane) ?? 0) + 1);
     if (ask.suspect) return;
-    this.barren = claims.length > 0 ? 0 : this.barren + 1;
-    this.trickle.learn(claims.length, costMs, now);
+    if (!this.cursor.slicing) {
+      this.barren = claims.length > 0 ? 0 : this.barren + 1;
+      this.trickle.learn(claims.length, costMs, now);
+    }
     const all = claims.length >= ask.room;
     const full = ask.lanes.filter(({ lane, room }) => all || (perLane.get(lane) ?? 0) >= room);
     for (const { lane } of full) this.#byLane.get(lane)!.more = true;

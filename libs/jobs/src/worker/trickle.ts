@@ -1,5 +1,3 @@
-import type { QueueWorker } from "./queue-worker.js";
-
 // Hints come at most one per 10 ms and process. Where jobs trickle in faster than that, those after the first would wait
 // for the next hint: so as long as they do, claims are made a little apart, unasked. A queue with a job now and then, or
 // with a backlog, never gets here.
@@ -40,26 +38,3 @@ export class Trickle {
 
 const pauseAfter = (jobs: number, costMs: number): number =>
   Math.max(PAUSE_MS, PAUSE_PER_COST * costMs, Math.min(PAUSE_PER_JOB * jobs, MAX_PAUSE_MS));
-
-/** Asks again in a while where jobs trickle in. */
-export class Trickles {
-  readonly #timers = new Map<QueueWorker, NodeJS.Timeout>();
-
-  constructor(private readonly found: (queue: QueueWorker) => void) {}
-
-  /** This queue was claimed from until nothing more was there. */
-  emptied(queue: QueueWorker): void {
-    const { pauseMs } = queue.trickle;
-    if (pauseMs === undefined || this.#timers.has(queue)) return;
-    const timer = setTimeout(() => {
-      this.#timers.delete(queue);
-      this.found(queue);
-    }, pauseMs).unref();
-    this.#timers.set(queue, timer);
-  }
-
-  stop(): void {
-    for (const timer of this.#timers.values()) clearTimeout(timer);
-    this.#timers.clear();
-  }
-}

@@ -6,7 +6,7 @@ import { Listener } from "../pg/listener.js";
 import type { Session } from "../pg/session.js";
 import { isLockTimeout } from "../pg/sqlstate.js";
 import { ensureOwnLane } from "../store/queues/lanes.js";
-import { wakeChannel } from "../store/queues/wake.js";
+import { hearWake, wakeChannel } from "../store/queues/wake.js";
 import type { Store } from "../store/store.js";
 import { SECLUSION, takeTurn } from "../store/upkeep/chores.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
@@ -14,18 +14,19 @@ import type { Claim } from "../store/transitions/claim.js";
 import type { Attempt, AttemptPorts } from "./attempt.js";
 import { Claimer } from "./claimer.js";
 import { Lease } from "./lease.js";
+import { monotonic } from "./held.js";
 import { Lookout } from "./lookout.js";
 import { Outage, unanswered } from "./outage.js";
 import { Quarantine } from "./quarantine.js";
 import { Presence } from "./presence.js";
 import type { QueueWorker } from "./queue-worker.js";
 import { Reports, reportsReady } from "./reports.js";
+import { Revisits } from "./revisits.js";
 import { HandlerSlots } from "./served-lane.js";
 import { ServedQueues, type WorkerQueue } from "./served-queues.js";
 import { Settler } from "./settler.js";
 import { type Leftovers, Slots } from "./slots.js";
 import { type TransactionPorts, Transactions } from "./transactions.js";
-import { Trickles } from "./trickle.js";
 import { until, within } from "./wait.js";
 
 // The process at work, from its first connection to its last settle. The lookout sees what is due, the claimer
@@ -48,8 +49,10 @@ export interface WorkerPorts extends Omit<AttemptPorts, "transaction" | "reporte
   store: Store;
   events: Events;
   handlers: readonly Handler[];
-  /** Other processes shall know that a job of this queue can run. */
+  /** A job of this queue can run, here or in another process. */
   hint(queueId: number, kind: string): void;
+  /** Other processes shall know that jobs of this queue can run. */
+  tellOthers(queueId: number): void;
   /** Runs a background duty that is due. */
   chore(name: string): Promise<void>;
   log(level: "log" | "warn" | "error", message: string, params?: object): void;
@@ -78,7 +81,7 @@ export class Worker {
   readonly #claimer: Claimer;
   readonly #quarantine: Quarantine;
   readonly #lookout: Lookout;
-  readonly #trickles = new Trickles((queue) => this.#found(queue));
+  readonly #revisits = new Revisits((queue) => this.#found(queue));
   readonly #presence: Presence;
   #lease: Lease | undefined;
   #listener: Listener | undefined;
@@ -244,13 +247,18 @@ export class Worker {
     void this.#begin();
   }
 
-  /** A hint that a queue has something to do; answers whether this process has a free slot for this kind. */
-  wake(queueId: number, kind?: string): boolean {
+  /**
+   * A hint that a queue has something to do. Of this process, it names the kind: the answer is whether a slot is free for
+   * it, and if so the others are told by this worker, should there be more than it can take.
+   */
+  wake(queueId: number, kind?: string, behind = false): boolean {
     const queue = this.#queues.byId.get(queueId);
     if (!queue || !this.#open) return false;
     const handler = kind === undefined ? undefined : this.#handlers.get(kind);
     const free =
       queue.running + queue.waiting < queue.settings.concurrency && handler?.free === true;
+    queue.othersWait ||= free;
+    if (behind) queue.cursor.rescan(monotonic());
     this.#found(queue);
     return free;
   }
@@ -278,7 +286,7 @@ export class Worker {
     }
     this.state = "draining";
     this.#lookout.stop();
-    this.#trickles.stop();
+    this.#revisits.stop();
     const deaf = this.#listener?.close();
     for (const queue of this.#queues.byId.values()) this.#slots.handBackWaiting(queue);
     await until(() => this.running === 0 && !this.#claimer.busy, this.settings.graceMs);
@@ -373,8 +381,11 @@ export class Worker {
       config: database.listenConfig ?? database.config,
       chosen: database.listenConfig !== undefined,
       channel: wakeChannel(database.schema),
-      onNotify: (payload) =>
-        void (payload.endsWith("!") ? this.changed() : this.wake(Number(payload))),
+      onNotify: (payload) => {
+        const { queueId, changed, behind } = hearWake(payload);
+        if (changed) this.changed();
+        else this.wake(queueId, undefined, behind);
+      },
       onConnect: () => this.changed(),
       onPooler: () => this.ports.log("warn", POLLS_BEHIND_POOLER, { pollMs: this.settings.pollMs }),
     });
@@ -416,9 +427,13 @@ export class Worker {
     if (this.state === "draining" || !this.#quarantine.open || !this.#queues.includes(queue))
       return this.#slots.handBackWaiting(queue);
     this.#lookout.claimed(queue);
+    if (queue.othersWait) {
+      queue.othersWait = false;
+      if (!queue.empty) this.ports.tellOthers(queue.settings.id);
+    }
     // What moved during the pause after a failure was not heeded.
     if (!fed) this.#moved(queue);
-    else if (queue.empty) this.#trickles.emptied(queue);
+    else if (queue.empty) this.#revisits.emptied(queue);
   }
 }
 

@@ -9,6 +9,8 @@ export interface LaneRequest {
   id: string;
   /** Looks back so many ms behind `at`. */
   backMs: number;
+  /** Looks no further than so many ms behind `at`; absent: up to now. */
+  untilMs?: number;
   /** At most so many jobs of this lane. */
   room: number;
 }
@@ -60,14 +62,14 @@ const claimText = (jobs: string, history: boolean) => `
 with picked as materialized (
   select one.id, one.expired
   from ${jobs}.queue q
-  cross join unnest($3::smallint[], $4::timestamptz[], $5::bigint[], $6::float8[], $7::integer[])
-    as wanted (lane, at, id, back, room)
+  cross join unnest($3::smallint[], $4::timestamptz[], $5::bigint[], $6::float8[], $7::integer[], $12::float8[])
+    as wanted (lane, at, id, back, room, until)
   cross join lateral (
     select j.id, j.lease_until is not null as expired
     from ${jobs}.job j
     where j.queue_id = $1::integer and j.lane = wanted.lane and j.lane > -1
       and (j.run_at, j.id) > (wanted.at - wanted.back * interval '1 ms', case when wanted.back > 0 then 0 else wanted.id end)
-      and j.run_at <= now()
+      and j.run_at <= least(now(), wanted.at - wanted.until * interval '1 ms')
       and (j.lease_until is null or (j.lease_until < now() and now() < $11::timestamptz))
     order by j.run_at, j.id
     limit wanted.room
@@ -124,6 +126,7 @@ export async function claim(
     leaseMs,
     worker,
     takeOverUntil,
+    `{${lanes.map((one) => one.untilMs ?? "NULL").join(",")}}`,
   ]);
   const claims = rows.map(
     ([
