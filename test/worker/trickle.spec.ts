@@ -39,6 +39,41 @@ describe("jobs trickle in", () => {
   });
 });
 
+describe("claims in vain, of which many have been made of late", () => {
+  /** Of claims 5 ms apart, the first two of which have brought something. */
+  const vain = (count: number) =>
+    after(
+      [1, 0],
+      [1, 5],
+      ...Array.from({ length: count }, (_, n) => [0, 10 + n] as [number, number]),
+    );
+
+  it("keep a process from following hints at once: the more of them, the longer, and by chance", () => {
+    const wait = (count: number, random: number) => vain(count).waitMs(30, () => random);
+    expect([0, 1, 2].map((count) => wait(count, 0.99))).toEqual([0, 0, 0]);
+    expect([3, 4, 5, 6, 9].map((count) => wait(count, 0.5))).toEqual([4, 8, 16, 32, 32]);
+    expect(wait(9, 0)).toBe(0);
+  });
+
+  it("are forgotten after a while, and made up for by claims that bring something", () => {
+    const trickle = vain(5);
+    expect(trickle.waitMs(114, () => 0.5)).toBe(16);
+    expect(trickle.waitMs(115, () => 0.5)).toBe(0);
+    trickle.learn(1, 0.1, 20);
+    expect(trickle.waitMs(21, () => 0.5)).toBe(4);
+    trickle.learn(1, 0.1, 25);
+    expect(trickle.waitMs(26, () => 0.5)).toBe(0);
+  });
+
+  it("make the next ones of a trickle the more seldom", () => {
+    const trickle = vain(6);
+    trickle.learn(1, 0.1, 20);
+    expect(trickle.pauseMs).toBe(4);
+    trickle.learn(0, 0.1, 24);
+    expect(trickle.pauseMs).toBe(8);
+  });
+});
+
 describe("the claims of a queue", () => {
   let bench: Bench;
   beforeAll(async () => void (bench = await Bench.open()));

@@ -263,6 +263,14 @@ export class Worker {
     return free;
   }
 
+  /** A hint of another process, which all others hear as well. */
+  #heard(queueId: number, behind: boolean): void {
+    const queue = this.#queues.byId.get(queueId);
+    const ms = queue?.trickle.waitMs(monotonic(), Math.random) ?? 0;
+    if (!queue || behind || ms < 1) this.wake(queueId, undefined, behind);
+    else if (this.#open) this.#revisits.in(queue, ms);
+  }
+
   /** A lane or a queue has changed: what is cached is read anew. */
   changed(): void {
     void this.#lookout.look();
@@ -384,7 +392,7 @@ export class Worker {
       onNotify: (payload) => {
         const { queueId, changed, behind } = hearWake(payload);
         if (changed) this.changed();
-        else this.wake(queueId, undefined, behind);
+        else this.#heard(queueId, behind);
       },
       onConnect: () => this.changed(),
       onPooler: () => this.ports.log("warn", POLLS_BEHIND_POOLER, { pollMs: this.settings.pollMs }),

@@ -17,7 +17,7 @@ export const sayWake = ({ queueId, changed = false, behind = false }: WakeCall):
   `${queueId}${changed ? "!" : behind ? "<" : ""}`;
 
 /** A release that does not know a mark takes it for no queue's, and polls. */
-export function hearWake(payload: string): WakeCall {
+export function hearWake(payload: string): Required<WakeCall> {
   const mark = payload.at(-1);
   return { queueId: Number.parseInt(payload, 10), changed: mark === "!", behind: mark === "<" };
 }
