@@ -1,6 +1,6 @@
 import { JobInspector } from "nestjs-pg-jobs";
 import { QUARANTINED } from "../../libs/jobs/src/store/queues/lanes.js";
-import { rollUp } from "../../libs/jobs/src/store/upkeep/chores.js";
+import { rollUp } from "../../libs/jobs/src/store/upkeep/deltas.js";
 import { cancel } from "../../libs/jobs/src/store/transitions/cancel.js";
 import { bury } from "../../libs/jobs/src/store/transitions/bury.js";
 import { handBack } from "../../libs/jobs/src/store/transitions/hand-back.js";

@@ -7,7 +7,8 @@ import { skip } from "../../libs/jobs/src/store/transitions/skip.js";
 import { succeed } from "../../libs/jobs/src/store/transitions/succeed.js";
 import { archiveDead, pruneDeadLetters } from "../../libs/jobs/src/store/upkeep/dead-letters.js";
 import { applyQueueSettings } from "../../libs/jobs/src/store/queues/settings.js";
-import { rollUp, takeTurn } from "../../libs/jobs/src/store/upkeep/chores.js";
+import { takeTurn } from "../../libs/jobs/src/store/upkeep/chores.js";
+import { rollUp } from "../../libs/jobs/src/store/upkeep/deltas.js";
 import {
   dropDay,
   ensurePartitions,

@@ -7,9 +7,10 @@ import type { Row, Runner, Statement } from "../pg/statement.js";
 import { NEEDED_VERSION, schemaVersion } from "./migrations/migrate.js";
 import { JobIds } from "./queues/ids.js";
 import { ensureLane, ensureQueue } from "./queues/lanes.js";
+import { Deltas } from "./upkeep/deltas.js";
 
 // What a process keeps of the tables besides a connection: which queue and lane a job goes to, a block of
-// ids, and whether the schema is there. It decides nothing; the database does.
+// ids, where deltas lie, and whether the schema is there. It decides nothing; the database does.
 
 /** The schema is missing (`found` = 0) or older than this release, or a feature of it, needs. */
 export class SchemaOutdatedError extends Error {
@@ -32,6 +33,7 @@ export interface LaneAddress {
 export class Store implements Runner {
   readonly schema: string;
   readonly session: Session;
+  readonly deltas = new Deltas();
   #ids = new JobIds();
   /** Replaced when it is forgotten: what is under way then must not come back into it. */
   #lanes = new Map<string, LaneAddress>();
@@ -105,6 +107,7 @@ export class Store implements Runner {
   forget(): void {
     this.#version = 0;
     this.#ids = new JobIds();
+    this.deltas.forget();
     this.#lanes = new Map();
     this.#resolving = new Map();
   }

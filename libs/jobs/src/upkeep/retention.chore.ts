@@ -1,6 +1,6 @@
 import { isLockTimeout, isMissingSchema, sqlState } from "../pg/sqlstate.js";
 import { SchemaOutdatedError, type Store } from "../store/store.js";
-import { rollUp } from "../store/upkeep/chores.js";
+import { rollUp } from "../store/upkeep/deltas.js";
 import { archiveDead, pruneDeadLetters, queuesWithAges } from "../store/upkeep/dead-letters.js";
 import { type PastDay, dropDay, pastDays } from "../store/upkeep/partitions.js";
 import { forgetWorkers, keptFinished } from "../store/workers/workers.js";

@@ -1,5 +1,5 @@
 import type { Store } from "../store/store.js";
-import { putOff, rollUp, takeTurn } from "../store/upkeep/chores.js";
+import { putOff, takeTurn } from "../store/upkeep/chores.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import { prune as pruneProgress } from "../store/upkeep/progress.js";
 import { removeWindows } from "../store/upkeep/windows.js";
@@ -8,7 +8,7 @@ import { type Retention, retain } from "./retention.chore.js";
 // Background duties. Each is a row; the process that moves its due time runs it, so that twenty replicas do it once.
 
 const CHORES: Record<string, (store: Store, retention: Retention) => Promise<unknown>> = {
-  rollup: (store) => rollUp(store),
+  rollup: (store) => store.deltas.rollUp(store),
   partitions: (store) => ensurePartitions(store),
   retention: retain,
   windows: (store) => removeWindows(store),

@@ -1,4 +1,5 @@
 import { type Runner, Statement, arrayOf } from "../../pg/statement.js";
+import { worthRollUp } from "../upkeep/deltas.js";
 
 /** A lane as an idle process asks about it. */
 export interface LookLane {
@@ -40,7 +41,7 @@ cross join lateral (
 group by 1, 2
 union all
 select 'chore', c.name, null from ${jobs}.chore c
-where c.due_at <= now() and (c.name <> 'rollup' or exists (select 1 from ${jobs}.stat_delta))
+where c.due_at <= now() and (c.name <> 'rollup' or ${worthRollUp(jobs)})
 union all
 select 'now', null, (extract(epoch from now()) * 1000)::text`,
 );

@@ -1,0 +1,78 @@
+import type { Session } from "../../libs/jobs/src/pg/session.js";
+import { type Runner, Statement } from "../../libs/jobs/src/pg/statement.js";
+
+/** A node of a plan, as EXPLAIN tells of it. */
+export interface PlanNode {
+  "Node Type": string;
+  "Parent Relationship"?: string;
+  "Index Name"?: string;
+  "Relation Name"?: string;
+  "Actual Rows": number;
+  "Actual Loops": number;
+  "Rows Removed by Filter"?: number;
+  "Shared Hit Blocks": number;
+  "Shared Read Blocks": number;
+  Plans?: PlanNode[];
+}
+
+class Undo extends Error {}
+
+export interface Explain {
+  /** Instead of the session's own. */
+  mode?: "force_custom_plan" | "force_generic_plan";
+  /** Sent before it, in the same transaction. */
+  before?: string;
+}
+
+/** What a prepared statement does, its root first, and then undoes; `values` as SQL has them between commas. */
+export async function explain(
+  session: Session,
+  statement: Statement,
+  values: string,
+  { mode, before }: Explain = {},
+): Promise<PlanNode[]> {
+  const nodes: PlanNode[] = [];
+  // On one connection, behind a pooler too; what is prepared outlives the transaction.
+  await session
+    .transaction(async (on) => {
+      const run = async (text: string) => await on(new Statement(null, () => text));
+      if (before) await run(before);
+      if (mode) await run(`set local plan_cache_mode = ${mode}`);
+      await run(`prepare it as ${statement.text(session.schema)}`);
+      try {
+        const [row] = await run(`explain (analyze, buffers, format json) execute it (${values})`);
+        const walk = (node: PlanNode) => {
+          nodes.push(node);
+          node.Plans?.forEach(walk);
+        };
+        walk(JSON.parse(row![0]!)[0].Plan);
+      } finally {
+        await run("deallocate it").catch(() => undefined);
+      }
+      throw new Undo();
+    })
+    .catch((error: unknown) => {
+      if (!(error instanceof Undo)) throw error;
+    });
+  return nodes;
+}
+
+/** Pages that the whole statement went through; its root has those of all. */
+export const pages = ([root]: readonly PlanNode[]): number =>
+  root!["Shared Hit Blocks"] + root!["Shared Read Blocks"];
+
+/** Explains each statement that is sent through it, and then runs it. */
+export function explaining(session: Session): { runner: Runner; plans: PlanNode[][] } {
+  const plans: PlanNode[][] = [];
+  const literal = (value: unknown) =>
+    value === null
+      ? "null"
+      : `'${String(value as string | number | boolean).replaceAll("'", "''")}'`;
+  const runner: Runner = {
+    run: async (statement, values = []) => {
+      plans.push(await explain(session, statement, values.map(literal).join(", ")));
+      return await session.run(statement, values);
+    },
+  };
+  return { runner, plans };
+}
