@@ -16,7 +16,8 @@ export interface ReportOf extends Fence {
 }
 
 // The share lock makes a take-over wait until this is committed, and this impossible after it. Rows that others hold
-// for the moment are left for the next time, unless there is none.
+// for the moment are left for the next time, unless there is none. OFFSET 0 keeps each look-up of a line by its index:
+// while the log was empty the planner chose to read all of it, once for a batch, and went on doing so.
 const reportBy = (name: string, locked: string) =>
   new Statement(
     name,
@@ -38,7 +39,7 @@ with mine as materialized (
   select m.id, now() - (one -> 1)::float8 * interval '1 ms', m.attempt, (one -> 0)::integer, m.queue_id, one ->> 2
   from mine m cross join lateral jsonb_array_elements(m.lines) one
   where not ($5::boolean and exists (select from ${jobs}.job_log l
-    where l.job_id = m.id and l.attempt = m.attempt and l.line = (one -> 0)::integer and l.queue_id = m.queue_id))
+    where l.job_id = m.id and l.attempt = m.attempt and l.line = (one -> 0)::integer and l.queue_id = m.queue_id offset 0))
 )
 select id from mine`,
   );
