@@ -1,12 +1,14 @@
 import { readdirSync } from "node:fs";
 import path from "node:path";
 import { jest } from "@jest/globals";
+import type { Purpose } from "../../libs/jobs/src/pg/database.js";
 import type { Session } from "../../libs/jobs/src/pg/session.js";
 import * as actual from "../../libs/jobs/src/pg/statement.js";
 import { MIGRATIONS } from "../../libs/jobs/src/store/migrations/migrate.js";
 import { enqueue } from "../../libs/jobs/src/store/transitions/enqueue.js";
 import { Bench, behindPooler } from "../support/harness.js";
 import { Hands } from "../support/hands.js";
+import { type Explain, type PlanNode, explain, pages } from "../support/plans.js";
 
 // Every statement can be prepared; the hot ones have plans that do not grow with the backlog.
 
@@ -23,10 +25,19 @@ jest.unstable_mockModule("../../libs/jobs/src/pg/statement.js", () => ({
 }));
 
 const ROWS = 1_000_000;
+const DONE = 100_000;
+const DAILY = ["done", "attempt_error", "event", "job_log"];
+const TODAY = new Date().toISOString().slice(0, 10).replaceAll("-", "");
 const AT = new Date("2030-01-02T03:04:05Z");
 let bench: Bench;
 let hands: Hands;
 let session: Session;
+let sessions: Record<Purpose, Session>;
+const sessionsOf = (of: Bench) => ({
+  front: of.session("front"),
+  claim: of.session("claim"),
+  settle: of.session("settle"),
+});
 beforeAll(async () => {
   // Loaded once more, so that each of them is made under our eyes.
   jest.resetModules();
@@ -36,7 +47,8 @@ beforeAll(async () => {
       await import(`../../libs/jobs/src/store/${file.replace(/\.ts$/, ".js")}`);
   bench = await Bench.open();
   hands = await Hands.open(bench);
-  session = bench.session("settle");
+  sessions = sessionsOf(bench);
+  session = sessions.settle;
 });
 afterAll(async () => await bench.close());
 
@@ -70,44 +82,30 @@ it("no statement has a character that a database with an old encoding lacks", ()
   expect(texts.filter(([, text]) => !/^[\u0000-\u007f]*$/.test(text))).toEqual([]);
 });
 
-interface Node {
-  "Node Type": string;
-  "Index Name"?: string;
-  "Relation Name"?: string;
-  "Actual Rows": number;
-  "Actual Loops": number;
-  "Rows Removed by Filter"?: number;
-  "Shared Hit Blocks": number;
-  "Shared Read Blocks": number;
-  Plans?: Node[];
+/** Who sends a statement, and how it is planned there. */
+interface Way {
+  purpose: Purpose;
+  mode?: Explain["mode"];
 }
+const CLAIM: Way = { purpose: "claim" };
+const SETTLE: Way = { purpose: "settle" };
+// It leaves plans to PostgreSQL, which plans for the values of a call first and may keep a generic plan later. So do the
+// connections of callers, and those that are lent to handlers.
+const GENERIC: Way = { purpose: "front", mode: "force_generic_plan" };
+const CUSTOM: Way = { purpose: "front", mode: "force_custom_plan" };
+// Its connection has no settings, and its statements have their values in the text.
+const THREAD = CUSTOM;
 
-/** What a statement did, prepared with a generic plan and then undone. */
-async function plan(name: string, values: string): Promise<Node[]> {
+/** What a statement did where it is sent from, and then undid. */
+async function plan(
+  name: string,
+  values: string,
+  { purpose, mode }: Way,
+  { before, from = sessions }: { before?: string; from?: typeof sessions } = {},
+): Promise<PlanNode[]> {
   const statement = all.find((one) => one.name === name)!;
-  await sql(`prepare it as ${statement.text(bench.schema)}`);
-  try {
-    const nodes: Node[] = [];
-    await session
-      .transaction(async (run) => {
-        const text = `explain (analyze, buffers, format json) execute it (${values})`;
-        const [row] = await run(new actual.Statement(null, () => text));
-        const walk = (node: Node) => {
-          nodes.push(node);
-          node.Plans?.forEach(walk);
-        };
-        walk(JSON.parse(row![0]!)[0].Plan);
-        throw new Undo();
-      })
-      .catch((error: unknown) => {
-        if (!(error instanceof Undo)) throw error;
-      });
-    return nodes;
-  } finally {
-    await sql("deallocate it");
-  }
+  return await explain(from[purpose], statement, values, { mode, before });
 }
-class Undo extends Error {}
 
 // Behind a pooler nothing is prepared.
 (behindPooler ? describe.skip : describe)("on a connection of our own", () => {
@@ -138,39 +136,135 @@ class Undo extends Error {}
   });
 });
 
-const types = (nodes: Node[]) => nodes.map((node) => node["Node Type"]);
-const indexes = (nodes: Node[]) => new Set(nodes.map((node) => node["Index Name"]).filter(Boolean));
-/** Pages that the whole statement went through; its root has those of all. */
-const pages = ([root]: Node[]) => root!["Shared Hit Blocks"] + root!["Shared Read Blocks"];
-const touched = (nodes: Node[]) => {
-  const scans = nodes.filter((node) => node["Relation Name"] === "job");
-  expect(scans).not.toEqual([]);
-  return Math.max(
-    ...scans.map(
-      (node) =>
-        (node["Actual Rows"] + (node["Rows Removed by Filter"] ?? 0)) * node["Actual Loops"],
-    ),
+const types = (nodes: PlanNode[]) => nodes.map((node) => node["Node Type"]);
+const indexes = (nodes: PlanNode[]) =>
+  new Set(nodes.map((node) => node["Index Name"]).filter(Boolean));
+const scansOf = (nodes: PlanNode[], table: string) =>
+  nodes.filter(
+    (node) => node["Relation Name"] === table && !["ModifyTable"].includes(node["Node Type"]),
   );
-};
+const rows = (node: PlanNode) =>
+  (node["Actual Rows"] + (node["Rows Removed by Filter"] ?? 0)) * node["Actual Loops"];
+/** Rows of jobs that were looked at. */
+const touched = (nodes: PlanNode[]) => Math.max(0, ...scansOf(nodes, "job").map(rows));
+
+/** Tables that have a row, or a page, for each queue, lane, counter, duty or worker; and what the system has. */
+const SMALL = /^(queue|lane|stat|chore|worker|daily|pg_.*)$/;
+/** Tables that grow with what was ever done, and are read whole. */
+const readWhole = (nodes: PlanNode[]) =>
+  nodes
+    .filter((node) => node["Node Type"] === "Seq Scan" && !SMALL.test(node["Relation Name"]!))
+    .map((node) => node["Relation Name"]);
+/** Sorts of more than a batch. */
+const sorts = (nodes: PlanNode[]) =>
+  nodes.filter((node) => node["Node Type"].includes("Sort") && rows(node) > 100);
 
 const lane = () => hands.lane;
 const queue = () => hands.queueId;
+const fresh = [1, 2, 3].map((id) => 5 * ROWS + id).join(",");
+const three = (field: string) =>
+  `'{1,2,3}', '{"1":[1, ${field}],"2":[1, ${field}],"3":[1, ${field}]}', 1`;
+const lanes = () => `'default', '[{"lane":${lane()},"kind":"work","priority":0}]'`;
+const keyed = (field = "") =>
+  `'[{"id":${5 * ROWS},"lane":${lane()},"kind":"work","payload":{},"delay":0,"key":"k1"${field}}]'`;
+const parent = () => `${queue()}, 1, 1, 1`;
+const unlike = (keys: string) =>
+  `${queue()}, '{${fresh}}', '[{},{},{}]', ${keys}, null, null, 0, '{${lane()}}', '{work}', '{null}', '{null}', '{1,1,1}', ${lanes()}`;
+
+interface Hot {
+  name: string;
+  values(): string;
+  ways: readonly Way[];
+  /** Jobs that it looks at; absent: 3 at most. */
+  touches?: number;
+  /** Pages that it goes through, with those of the tables that it writes to; default 120. */
+  pages?: number;
+  before?: string;
+}
+
+const FRONT = [GENERIC, CUSTOM];
+const sent = (
+  names: readonly string[],
+  ways: readonly Way[],
+  values: () => string,
+  more: Partial<Hot> = {},
+): Hot[] => names.map((name) => ({ name, ways, values, ...more }));
+const noted = (...names: string[]) => names.flatMap((name) => [name, `${name}_noted`]);
+const fencedBy = (field: string) => () => `${queue()}, ${three(field)}`;
+const oneJob = () => `${queue()}, 77`;
+
+const HOT: Hot[] = [
+  ...sent(
+    noted("succeed", "skip", "succeed_and_forget", "skip_and_forget"),
+    [SETTLE],
+    fencedBy("1"),
+    { touches: 3 },
+  ),
+  ...sent(
+    noted("succeed_within", "succeed_within_and_forget"),
+    FRONT,
+    () => `${queue()}, ${three("1")}, 'm'`,
+    { touches: 3, before: "set local pg_jobs.transaction = 'm'" },
+  ),
+  ...sent(noted("snooze"), [SETTLE], fencedBy("1"), { touches: 3 }),
+  ...sent(noted("hand_back"), [SETTLE], fencedBy("true, false, true"), { touches: 3 }),
+  ...sent(noted("retry"), [SETTLE], fencedBy('5, {"message":"x"}'), { touches: 3 }),
+  ...sent(noted("bury"), [SETTLE], fencedBy('{}, "crashed", 1'), { touches: 3 }),
+  ...sent(["cancel_held", "find_locked"], [SETTLE], fencedBy("null"), { touches: 3 }),
+  // Three ids in each day of two tables.
+  ...sent(["find_settled"], [SETTLE, ...FRONT], fencedBy("null"), { touches: 3, pages: 240 }),
+  ...sent(["find_finished"], [SETTLE, ...FRONT], fencedBy("null"), { touches: 0 }),
+  ...sent(
+    ["report", "report_last"],
+    [SETTLE],
+    () => `${queue()}, ${three('50, "half", [[1, 0, "line"]]')}, true`,
+    { touches: 3 },
+  ),
+  ...sent(["lock_job"], FRONT, fencedBy("null"), { touches: 3 }),
+  ...sent(["renew"], [THREAD], () => `${queue()}, ${three("0")}, 30000`, { touches: 3 }),
+  ...sent(["still_held"], [THREAD], fencedBy("0"), { touches: 3 }),
+  ...sent(["find_by_id"], [SETTLE, ...FRONT], () => `${queue()}, '{1,2,3}'`, { touches: 3 }),
+  ...sent(["find_by_key"], FRONT, () => `${queue()}, 'work', '{k1,k2}'`, { touches: 2 }),
+  ...sent(["enqueue_unless_there"], FRONT, () => unlike(`'["k1","k2",null]'`)),
+  ...sent(["enqueue_unique"], FRONT, () => `${queue()}, ${keyed(',"window_ms":1000')}, ${lanes()}`),
+  ...sent(
+    ["enqueue_unique"],
+    FRONT,
+    () => `${queue()}, ${keyed(',"conflict":"replace"')}, ${lanes()}`,
+  ),
+  ...sent(
+    ["enqueue_fenced"],
+    FRONT,
+    () =>
+      `${parent()}, ${5 * ROWS}, ${queue()}, ${lane()}, 'work', null, 0, null, null, 'k1', '{}', ${lanes()}`,
+  ),
+  ...sent(
+    ["enqueue_unique_fenced"],
+    FRONT,
+    () => `${parent()}, ${queue()}, ${keyed(',"window_ms":1000')}, ${lanes()}`,
+  ),
+  ...sent(["cancel", "find_ended"], FRONT, oneJob, { touches: 1 }),
+  ...sent(noted("requeue"), FRONT, () => `${queue()}, ${3 * ROWS + 1}, null`),
+  ...sent(["find_job", "find_job_or_archived"], FRONT, oneJob, { touches: 1 }),
+  ...sent(["get_job", "get_job_with_progress"], FRONT, oneJob, { touches: 1 }),
+  ...sent(["get_errors", "get_errors_or_archived"], FRONT, oneJob),
+  ...sent(["get_history"], FRONT, () => `${queue()}, ${2 * ROWS + 1}`, { pages: 400 }),
+  ...sent(["roll_up"], FRONT, () => `20000, '(1,0)', '(2,0)'`),
+  ...sent(["take_chore"], FRONT, () => `'rollup', false`),
+];
 
 describe.each([
-  ["never analysed", "select 1"],
-  ["analysed", `analyze %.job`],
-])(`over ${ROWS} jobs, %s`, (_, statistics) => {
+  ["never analysed", []],
+  // As autovacuum does it: days to come, in which nothing has changed, are left alone.
+  [
+    "analysed",
+    ["job", "dead", "dedup", "stat_delta", ...DAILY.map((table) => `${table}_${TODAY}`)],
+  ],
+])(`over ${ROWS} jobs, %s`, (_, analysed) => {
   beforeAll(async () => {
     const [row] = await bench.sql<{ n: number }>("select count(*)::int as n from jobs.job");
-    if (row!.n === 0)
-      await bench.sql(
-        `insert into jobs.job (id, run_at, lane, queue_id, kind, payload, worker, attempt, lease_until)
-         select n, now() - (n % 1000) * interval '1 s' + case when n % 4 = 0 then interval '1 day' else '0' end,
-           $1, $2, 'work', '{}', case when n <= 20 then 1 end, 1, case when n <= 20 then now() + interval '1 h' end
-         from generate_series(1, ${ROWS}) n`,
-        [lane(), queue()],
-      );
-    await bench.sql(statistics.replace("%", bench.schema));
+    if (row!.n === 0) await fill();
+    for (const table of analysed) await bench.sql(`analyze jobs.${table}`);
   });
 
   it.each(["claim", "claim_noted"])(
@@ -179,116 +273,140 @@ describe.each([
       const nodes = await plan(
         name,
         `${queue()}, ${await hands.version()}, '{${lane()}}', '{-infinity}', '{0}', '{0}', '{100}', 100, 30000, 1, 'infinity'`,
+        CLAIM,
       );
       expect(indexes(nodes)).toEqual(new Set(["job_claim", "job_pkey", "queue_pkey"]));
       expect(types(nodes)).not.toContain("Sort");
       expect(types(nodes)).not.toContain("Seq Scan");
+      expect(touched(nodes)).toBeGreaterThan(0);
       expect(touched(nodes)).toBeLessThanOrEqual(120);
       expect(pages(nodes)).toBeLessThan(1_200);
     },
   );
 
   it("an enqueue reads no job, and as few pages as on an empty table", async () => {
-    const ids = [1, 2, 3].map((id) => 5 * ROWS + id).join(",");
-    const alike = `${queue()}, ${lane()}, 'default', 'work', 0, 0, null, null, '{${ids}}', '[{},{},{}]'`;
-    const unlike = `${queue()}, '{${ids}}', '[{},{},{}]', null, null, null, 0, '{${lane()}}', '{work}', '{null}', '{null}', '{1,1,1}',
-      'default', '[{"lane":${lane()},"kind":"work","priority":0}]'`;
+    const alike = `${queue()}, ${lane()}, 'default', 'work', 0, 0, null, null, '{${fresh}}', '[{},{},{}]'`;
     const one = `${5 * ROWS}, null, 0, null, null, '{}', ${queue()}, 'default', ${lane()}, 'work', 0`;
-    const texts = { enqueue_one: one, enqueue_alike: alike, enqueue: unlike };
-    for (const [name, values] of Object.entries(texts)) {
-      const nodes = await plan(name, values);
-      const inserted = nodes.find((node) => node["Relation Name"] === "job");
-      expect(inserted!["Node Type"]).toBe("ModifyTable");
-      expect(nodes.filter((node) => node["Relation Name"] === "job")).toHaveLength(1);
-      // Three rows in a table and two of its indexes.
-      expect(pages(nodes)).toBeLessThan(80);
-    }
-  });
-
-  it.each(["succeed", "skip", "succeed_and_forget", "skip_and_forget", "skip_and_forget_noted"])(
-    "%s goes by the primary key",
-    async (verb) => {
-      const nodes = await plan(verb, `${queue()}, '{1,2,3}', '{"1":[1],"2":[1],"3":[1]}', 1`);
-      expect([...indexes(nodes)].filter((name) => name!.startsWith("job"))).toEqual(["job_pkey"]);
-      expect(types(nodes)).not.toContain("Seq Scan");
-      expect(touched(nodes)).toBe(3);
-      expect(pages(nodes)).toBeLessThan(120);
-    },
-  );
-
-  it.each([
-    ["renew", `, 30000`],
-    ["snooze", ""],
-    ["hand_back", ""],
-    ["retry", ""],
-    ["bury", ""],
-    ["snooze_noted", ""],
-    ["hand_back_noted", ""],
-    ["retry_noted", ""],
-    ["bury_noted", ""],
-    ["find_settled", ""],
-    ["still_held", ""],
-    ["cancel_held", ""],
-  ])("%s goes by the primary key", async (verb, more) => {
-    const field = verb.startsWith("retry")
-      ? '5, {"message":"x"}'
-      : verb.startsWith("bury")
-        ? '{}, "crashed", 1'
-        : "1, 0";
-    const fence = verb.startsWith("hand_back") ? "true, false" : field;
-    const nodes = await plan(
-      verb,
-      `${queue()}, '{1,2}', '{"1":[1, ${fence}],"2":[1, ${fence}]}', 1${more}`,
-    );
-    const used = [...indexes(nodes)].filter((name) => name!.startsWith("job"));
-    expect(used).toEqual(["job_pkey"]);
-    expect(touched(nodes)).toBeLessThanOrEqual(2);
-    expect(pages(nodes)).toBeLessThan(120);
+    const texts = { enqueue_one: one, enqueue_alike: alike, enqueue: unlike("null") };
+    for (const way of FRONT)
+      for (const [name, values] of Object.entries(texts)) {
+        const nodes = await plan(name, values, way);
+        const inserted = nodes.find((node) => node["Relation Name"] === "job");
+        expect(inserted!["Node Type"]).toBe("ModifyTable");
+        expect(nodes.filter((node) => node["Relation Name"] === "job")).toHaveLength(1);
+        // Three rows in a table and three of its indexes.
+        expect(pages(nodes)).toBeLessThan(90);
+      }
   });
 
   it("an idle look reads the head of each lane", async () => {
     const nodes = await plan(
       "look",
       `'{${queue()}}', '{${queue()}}', '{${lane()}}', '{-infinity}', '{0}', true`,
+      CLAIM,
     );
     expect(indexes(nodes)).toContain("job_claim");
+    expect(scansOf(nodes, "stat_delta").map((node) => node["Node Type"])).toEqual([
+      "Tid Range Scan",
+    ]);
+    expect(readWhole(nodes)).toEqual([]);
+    expect(sorts(nodes)).toEqual([]);
+    expect(touched(nodes)).toBeGreaterThan(0);
     expect(touched(nodes)).toBeLessThanOrEqual(21);
     expect(pages(nodes)).toBeLessThan(120);
   });
 
-  it("get reads one row by its key", async () => {
-    const nodes = await plan("get_job", `${queue()}, 77`);
-    expect(indexes(nodes)).toContain("job_pkey");
-    expect(touched(nodes)).toBe(1);
-  });
-
-  it("a history reads the rows of one job", async () => {
-    const nodes = await plan("get_history", `${queue()}, 77`);
-    expect(types(nodes)).not.toContain("Seq Scan");
-    expect(touched(nodes)).toBe(1);
-  });
-
-  it("a key is looked up by its index", async () => {
-    const nodes = await plan("find_by_key", `${queue()}, 'work', '{a,b}'`);
-    expect(indexes(nodes)).toEqual(new Set(["job_key"]));
-  });
-
-  it("a cancel touches only its job", async () => {
-    const nodes = await plan("cancel", `${queue()}, 77`);
-    expect([...indexes(nodes)].filter((name) => name!.startsWith("job"))).toEqual(["job_pkey"]);
-    expect(touched(nodes)).toBe(1);
-  });
-
-  it.each(["requeue", "requeue_noted"])("a %s touches only its letter", async (name) => {
-    const nodes = await plan(name, `${queue()}, 77, null`);
-    expect(types(nodes)).not.toContain("Seq Scan");
-    expect(indexes(nodes)).toContain("dead_pkey");
+  describe.each(HOT.map((hot) => [hot.name, hot] as const))("%s", (name, hot) => {
+    it.each(hot.ways.map((way) => [`${way.purpose} ${way.mode ?? ""}`.trim(), way] as const))(
+      "from %s: no table whole, no sort, few pages",
+      async (_from, way) => {
+        const nodes = await plan(name, hot.values(), way, hot);
+        expect(readWhole(nodes)).toEqual([]);
+        expect(sorts(nodes)).toEqual([]);
+        expect(indexes(nodes)).not.toContain("job_claim");
+        const few = Math.min(touched(nodes), 3);
+        expect(touched(nodes)).toBe(hot.touches ?? few);
+        expect(pages(nodes)).toBeLessThan(hot.pages ?? 120);
+      },
+    );
   });
 });
 
+// A session that has begun with the schema keeps the plans of that day.
+describe("over empty tables", () => {
+  let empty: Bench;
+  let from: typeof sessions;
+  beforeAll(async () => {
+    empty = await Bench.open();
+    await Hands.open(empty);
+    from = sessionsOf(empty);
+  });
+  afterAll(async () => await empty.close());
+
+  it.each(HOT.map((hot) => [hot.name, hot] as const))(
+    "%s reads no table whole",
+    async (name, hot) => {
+      for (const way of hot.ways.filter(({ mode }) => mode !== "force_custom_plan")) {
+        const nodes = await plan(name, hot.values(), way, { ...hot, from });
+        expect(readWhole(nodes)).toEqual([]);
+        expect(indexes(nodes)).not.toContain("job_claim");
+      }
+    },
+  );
+});
+
+/** Jobs, with some that run and some that have keys; and what was done before. */
+async function fill(): Promise<void> {
+  const [at, of] = [lane(), queue()];
+  await bench.sql(
+    `insert into jobs.job (id, run_at, lane, queue_id, kind, payload, worker, attempt, lease_until, key)
+     select n, now() - (n % 1000) * interval '1 s' + case when n % 4 = 0 then interval '1 day' else '0' end,
+       $1, $2, 'work', '{}', case when n <= 20 then 1 end, 1, case when n <= 20 then now() + interval '1 h' end,
+       case when n % 10 = 0 then 'k' || n / 10 end
+     from generate_series(1, ${ROWS}) n`,
+    [at, of],
+  );
+  await bench.sql(
+    `insert into jobs.done (id, created_at, run_at, attempt, queue_id, failures, lane, generation, kind, state)
+     select n, now(), now(), 1, $1, 0, $2, 1, 'work', 1 from generate_series(${2 * ROWS + 1}, ${2 * ROWS + DONE}) n`,
+    [of, at],
+  );
+  await bench.sql(
+    `insert into jobs.dead (id, created_at, run_at, worker, attempt, queue_id, failures, crashes, lane, generation, kind, payload, reason)
+     select n, now(), now(), n % 1000, 1, $1, 1, 0, $2, 1, 'work', '{}', 'exhausted'
+     from generate_series(${3 * ROWS + 1}, ${3 * ROWS + DONE}) n`,
+    [of, at],
+  );
+  await bench.sql(
+    `insert into jobs.attempt_error (job_id, started_at, attempt, worker, queue_id, generation, error)
+     select n, now(), 1, 1, $1, 1, '{}' from generate_series(${2 * ROWS + 1}, ${2 * ROWS + DONE}) n`,
+    [of],
+  );
+  await bench.sql(
+    `insert into jobs.event (job_id, attempt, queue_id, generation, event)
+     select n, 1, $1, 1, 'snoozed' from generate_series(${2 * ROWS + 1}, ${2 * ROWS + DONE}) n`,
+    [of],
+  );
+  await bench.sql(
+    `insert into jobs.job_log (job_id, logged_at, attempt, line, queue_id, text)
+     select n, now(), 1, 1, $1, 'line' from generate_series(${2 * ROWS + 1}, ${2 * ROWS + DONE}) n`,
+    [of],
+  );
+  await bench.sql(
+    `insert into jobs.dedup (queue_id, kind, key, job_id, expires_at)
+     select $1, 'work', 'w' || n, n, now() + interval '1 day' from generate_series(1, ${DONE}) n`,
+    [of],
+  );
+  await bench.sql(
+    `insert into jobs.stat_delta (queue_id, lane, state, day, n)
+     select $1, $2, 5, 'epoch', 1 from generate_series(1, ${DONE}) n`,
+    [of, at],
+  );
+}
+
 describe("what the upkeep sends through the front", () => {
   /** Relations that are read whole. */
-  async function readWhole(name: string, values: string): Promise<(string | undefined)[]> {
+  async function wholly(name: string, values: string): Promise<(string | undefined)[]> {
     const statement = all.find((one) => one.name === name)!;
     const found: (string | undefined)[] = [];
     // On one connection, behind a pooler too.
@@ -298,7 +416,7 @@ describe("what the upkeep sends through the front", () => {
       for (const mode of ["force_custom_plan", "force_generic_plan"]) {
         await run(`set local plan_cache_mode = ${mode}`);
         const [row] = await run(`explain (format json) execute it (${values})`);
-        const walk = (node: Node) => {
+        const walk = (node: PlanNode) => {
           if (node["Node Type"] === "Seq Scan") found.push(node["Relation Name"]);
           node.Plans?.forEach(walk);
         };
@@ -335,15 +453,14 @@ describe("what the upkeep sends through the front", () => {
   });
 
   it("to prune progress reads neither it nor jobs whole", async () => {
-    const read = await readWhole("prune_progress", "0, 0, 5000");
+    const read = await wholly("prune_progress", "0, 0, 5000");
     // The catalogs, and days to come, in which there is nothing.
-    const today = new Date().toISOString().slice(0, 10).replaceAll("-", "");
-    const whole = ["progress", "job", "dead", "dead_archive", `done_${today}`];
+    const whole = ["progress", "job", "dead", "dead_archive", `done_${TODAY}`];
     expect(read.filter((name) => whole.includes(name!))).toEqual([]);
   });
 
   it("to forget workers reads no dead letters whole", async () => {
-    const read = await readWhole("forget_workers", "604800000");
+    const read = await wholly("forget_workers", "604800000");
     expect(read.filter((name) => name !== "worker")).toEqual([]);
   });
 });

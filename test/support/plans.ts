@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import type { Session } from "../../libs/jobs/src/pg/session.js";
 import { type Runner, Statement } from "../../libs/jobs/src/pg/statement.js";
 
@@ -32,23 +33,24 @@ export async function explain(
   { mode, before }: Explain = {},
 ): Promise<PlanNode[]> {
   const nodes: PlanNode[] = [];
-  // On one connection, behind a pooler too; what is prepared outlives the transaction.
+  // One that fails stays prepared.
+  const name = `plan_${randomBytes(6).toString("hex")}`;
+  // On one connection, behind a pooler too.
   await session
     .transaction(async (on) => {
       const run = async (text: string) => await on(new Statement(null, () => text));
       if (before) await run(before);
       if (mode) await run(`set local plan_cache_mode = ${mode}`);
-      await run(`prepare it as ${statement.text(session.schema)}`);
-      try {
-        const [row] = await run(`explain (analyze, buffers, format json) execute it (${values})`);
-        const walk = (node: PlanNode) => {
-          nodes.push(node);
-          node.Plans?.forEach(walk);
-        };
-        walk(JSON.parse(row![0]!)[0].Plan);
-      } finally {
-        await run("deallocate it").catch(() => undefined);
-      }
+      await run(`prepare ${name} as ${statement.text(session.schema)}`);
+      const [row] = await run(
+        `explain (analyze, buffers, format json) execute ${name} (${values})`,
+      );
+      const walk = (node: PlanNode) => {
+        nodes.push(node);
+        node.Plans?.forEach(walk);
+      };
+      walk(JSON.parse(row![0]!)[0].Plan);
+      await run(`deallocate ${name}`);
       throw new Undo();
     })
     .catch((error: unknown) => {
