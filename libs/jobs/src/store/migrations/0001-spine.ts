@@ -6,7 +6,19 @@ import type { Migration } from "./migration.js";
  *
  * Storage: rows of `worker`, `stat` and `chore` are updated in place for as long as they live, so half of each page is
  * left for HOT. `job`, which changes all the time, is analysed the more seldom: plans of the hot statements are forced
- * and do not hang on its statistics. `stat_delta` is emptied every two seconds and stays small by itself.
+ * and do not hang on its statistics. The others have the defaults:
+ * - `queue`, `lane`: few rows, which hardly ever change.
+ * - `done`, `attempt_error`: only inserted into, so that full pages are right. A partitioned table takes no settings, and
+ *   `like` copies none: each day would have to be given its own. Inserts have a day vacuumed whenever it has grown by a
+ *   fifth; that visits new pages only (2M rows, 434 MB: 0.7 s and 3 bytes of WAL a row; the next 400k rows: 0.08 s),
+ *   and its rows are dropped with it, mostly before they would have to be frozen.
+ * - `dead`: inserted, and deleted by requeue, archive and prune; never updated, and looked up by key. A fifth of it may be
+ *   dead before it is vacuumed: that is room on the disk, and what goes by age or lists meets each of them once, since
+ *   the index remembers.
+ * - `stat_delta`: inserted and deleted, never updated. It is emptied every two seconds, by its end when it is long
+ *   (`upkeep/deltas.ts`); the defaults have it vacuumed in every minute in which jobs ran, 750 pages at 1,000 jobs/s. It is
+ *   truncated then, unlike `job`: after a pinned horizon of an hour (7M dead deltas) one insert waited for that 45-70 ms,
+ *   else 3-5 ms, and 350 MB were given back.
  */
 export const spine: Migration = {
   version: 1,

@@ -1,6 +1,8 @@
 /**
  * What happened to a job. Rows are written for what leaves no trace elsewhere, or, where a queue says so, for
  * everything; the view `job_event` derives the rest. `docs/history.md` tells which mode writes what.
+ *
+ * Storage: `event` is only inserted into, by day, as `done` is: the defaults serve, for the same reasons.
  */
 export const history = (jobs: string): string => `
 alter table ${jobs}.queue add column history text collate "C" not null default 'exceptions'

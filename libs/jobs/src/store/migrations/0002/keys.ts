@@ -1,6 +1,9 @@
 /**
  * Windows of keys, and what becomes of a call whose key is held. `enqueue_one` is the one place that decides it:
  * the library's calls with a window or `onConflict` go through it, and so does the SQL function `enqueue`.
+ *
+ * Storage: `dedup` has the defaults. A window that is taken anew changes `expires_at`, which is in an index: no room on the
+ * page would make that HOT. It is looked up by its key, never walked, and what is over goes by the index of its time.
  */
 export const keys = (jobs: string): string => `
 -- who holds a key until when, finished or not; only for calls with a window

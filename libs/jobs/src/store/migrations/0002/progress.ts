@@ -1,4 +1,9 @@
-/** What running jobs say of themselves: one row of progress a job, kept after its end; log lines by day. */
+/**
+ * What running jobs say of themselves: one row of progress a job, kept after its end; log lines by day.
+ *
+ * Storage: half of each page of `progress` is left for HOT; `job_log` is only inserted into, by day, as `done` is: the
+ * defaults serve, for the same reasons.
+ */
 export const progress = (jobs: string) => `
 -- changed once a second while a job runs: no other index, so that it stays HOT
 create table ${jobs}.progress (

@@ -1,4 +1,9 @@
-/** How long what is finished stays: partitions dropped by day, dead letters archived and pruned by age. */
+/**
+ * How long what is finished stays: partitions dropped by day, dead letters archived and pruned by age.
+ *
+ * Storage: `dead_archive` is inserted into and deleted from, as `dead` is: the defaults serve, for the same reasons. `daily`
+ * has a row for each table with partitions.
+ */
 export const retention = (jobs: string): string => `
 -- what workers said last; null = never
 alter table ${jobs}.queue
