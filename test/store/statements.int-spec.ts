@@ -267,22 +267,38 @@ describe.each([
     for (const table of analysed) await bench.sql(`analyze jobs.${table}`);
   });
 
-  it.each(["claim", "claim_noted"])(
-    "a %s walks its lane in order and stops when it has enough",
-    async (name) => {
-      const nodes = await plan(
-        name,
-        `${queue()}, ${await hands.version()}, '{${lane()}}', '{-infinity}', '{0}', '{0}', '{100}', 100, 30000, 1, 'infinity'`,
-        CLAIM,
-      );
-      expect(indexes(nodes)).toEqual(new Set(["job_claim", "job_pkey", "queue_pkey"]));
-      expect(types(nodes)).not.toContain("Sort");
-      expect(types(nodes)).not.toContain("Seq Scan");
-      expect(touched(nodes)).toBeGreaterThan(0);
-      expect(touched(nodes)).toBeLessThanOrEqual(120);
-      expect(pages(nodes)).toBeLessThan(1_200);
-    },
-  );
+  it.each([
+    ["claim", "its lane", "-infinity", "NULL"],
+    ["claim_noted", "its lane", "-infinity", "NULL"],
+    // Of 1,000 s, in which the due jobs lie evenly: a hundredth, 500 s ago.
+    ["claim", "a slice of its lane", "now() - 490 s", "0"],
+  ])("a %s walks %s in order and stops when it has enough", async (name, _what, at, until) => {
+    const [row] = await bench.sql<{ at: string }>(
+      "select case when $1 = '-infinity' then '-infinity' else (now() - interval '490 s')::text end as at",
+      [at],
+    );
+    const nodes = await plan(
+      name,
+      `${queue()}, ${await hands.version()}, '{${lane()}}', '{"${row!.at}"}', '{0}', '{${until === "NULL" ? 0 : 10_000}}', '{100}', 100, 30000, 1, 'infinity', '{${until}}'`,
+      CLAIM,
+    );
+    expect(indexes(nodes)).toEqual(new Set(["job_claim", "job_pkey", "queue_pkey"]));
+    expect(types(nodes)).not.toContain("Sort");
+    expect(types(nodes)).not.toContain("Seq Scan");
+    expect(touched(nodes)).toBeGreaterThan(0);
+    expect(touched(nodes)).toBeLessThanOrEqual(120);
+    expect(pages(nodes)).toBeLessThan(1_200);
+  });
+
+  it("a slice that holds nothing costs as little, however much lies before and behind it", async () => {
+    const nodes = await plan(
+      "claim",
+      `${queue()}, ${await hands.version()}, '{${lane()}}', '{2001-01-01}', '{0}', '{10000}', '{100}', 100, 30000, 1, 'infinity', '{0}'`,
+      CLAIM,
+    );
+    expect(touched(nodes)).toBe(0);
+    expect(pages(nodes)).toBeLessThan(20);
+  });
 
   it("an enqueue reads no job, and as few pages as on an empty table", async () => {
     const alike = `${queue()}, ${lane()}, 'default', 'work', 0, 0, null, null, '{${fresh}}', '[{},{},{}]'`;
