@@ -17,6 +17,7 @@ import { type Addressed, address, answerFor, dueIn } from "./call.js";
 import { callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
 import { again } from "./insert.js";
+import { patiently } from "./patience.js";
 import { sent } from "./sent.js";
 
 /**
@@ -41,7 +42,7 @@ export async function enqueueFor(
       const parent = current();
       const answer = await sent(store, [one], async () => {
         await store.number([job]);
-        return await insertOnce(store, parent, one);
+        return await patiently([job], (lockMs) => insertOnce(store, parent, one, lockMs));
       });
       if (answer === "lost") {
         if (current() !== parent && round < MAX_ROUNDS) continue;
@@ -67,14 +68,15 @@ async function insertOnce(
   store: Store,
   parent: ParentAttempt,
   { queueId, job }: Addressed,
+  within?: number,
 ): Promise<Holder | "refused" | "lost"> {
-  const insert = async () => {
-    if (job.unique) return await enqueueUniqueFenced(store, parent, queueId, job);
-    const answer = await enqueueFenced(store, parent, queueId, job);
+  const insert = async (lockMs?: number) => {
+    if (job.unique) return await enqueueUniqueFenced(store, parent, queueId, job, lockMs);
+    const answer = await enqueueFenced(store, parent, queueId, job, lockMs);
     return answer === "inserted" ? job : answer;
   };
   try {
-    return await insert();
+    return await insert(within);
   } catch (error) {
     if (!isOutcomeUnknown(error)) throw error;
     return await again(store, error, async () => {

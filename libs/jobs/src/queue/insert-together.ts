@@ -5,6 +5,7 @@ import type { Addressed } from "./call.js";
 import { callerError } from "./failure.js";
 import { type Inserted, insertAll } from "./insert.js";
 import { inParts } from "./parts.js";
+import { patiently } from "./patience.js";
 
 /** So often a deadlock with somebody's transaction, which undid all, is answered by sending all again. */
 const RETRIES = 3;
@@ -21,8 +22,9 @@ export async function insertTogether(
     jobs: part.map((place) => all[place]!.job),
   }));
   try {
-    await store.number(all.map((one) => one.job));
-    const holders = await insertAll(store, parts);
+    const jobs = all.map((one) => one.job);
+    await store.number(jobs);
+    const holders = await patiently(jobs, (lockMs) => insertAll(store, parts, { lockMs }));
     const found: Holder[] = Array.from({ length: all.length });
     places.forEach((part, p) =>
       part.forEach((place, index) => (found[place] = holders[p]![index]!)),

@@ -50,10 +50,12 @@ export function wayOf(jobs: readonly NewJob[]): Way {
 export async function insertJobs(
   runner: Runner,
   { queueId, jobs }: Part,
+  /** For how long a statement waits for keys at a time; absent: as long as its session does. */
+  lockMs?: number,
 ): Promise<readonly Holder[]> {
   const way = wayOf(jobs);
-  if (way === "unique") return await enqueueUnique(runner, queueId, jobs);
-  if (way === "keyed") return await enqueueKeyed(runner, queueId, jobs);
+  if (way === "unique") return await enqueueUnique(runner, queueId, jobs, lockMs);
+  if (way === "keyed") return await enqueueKeyed(runner, queueId, jobs, lockMs);
   await enqueue(runner, queueId, jobs);
   return jobs;
 }
@@ -61,23 +63,27 @@ export async function insertJobs(
 /**
  * Inserts all parts or none, once, whatever happens to the connection. The ids are chosen before: after a lost
  * commit the same jobs are sent again, and those that are there already stay as they are.
- * @param word is sent right behind, when one statement does it.
+ * @param options.word is sent right behind, when one statement does it.
  * @throws StaleLanesError when nothing was inserted, and lanes are to be looked up anew.
  * @throws StaysUnknownError when the commit was lost and the database stays away.
  */
 export async function insertAll(
   store: Store,
   parts: readonly Part[],
-  word?: Word,
+  { word, lockMs }: { word?: Word | undefined; lockMs?: number } = {},
 ): Promise<(readonly Holder[])[]> {
   try {
     const [only] = parts;
     // Mostly one statement does it. With plain keys several may be needed: a call is all or nothing.
     if (parts.length === 1 && (only!.jobs.length === 1 || wayOf(only!.jobs) !== "keyed"))
       return [
-        await store.guard(() => insertJobs(word ? store.session.with(word) : store.session, only!)),
+        await store.guard(() =>
+          insertJobs(word ? store.session.with(word) : store.session, only!, lockMs),
+        ),
       ];
-    return await store.transaction((run) => inTurn(parts, (part) => insertJobs({ run }, part)));
+    return await store.transaction((run) =>
+      inTurn(parts, (part) => insertJobs({ run }, part, lockMs)),
+    );
   } catch (error) {
     if (!isOutcomeUnknown(error)) throw error;
     return await again(store, error, () => insertOnce(store, parts));

@@ -1,5 +1,6 @@
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
 import { STANDS, StaleLanesError, standing, standingValues } from "../queues/standing.js";
+import { briefValue, waitsBriefly } from "./brief-wait.js";
 import { type Holder, byKey } from "./enqueue.js";
 import type { NewJob } from "./new-jobs.js";
 import type { ParentAttempt } from "./enqueue-fenced.js";
@@ -25,7 +26,7 @@ with ${standing(jobs, "$1::integer", 3)}
 select new.id::text as fresh, placed.id::text as holder, placed.outcome
 from jsonb_to_recordset($2::text::jsonb) as new ${columns}
 cross join lateral ${place(jobs, "$1::integer")} placed
-where ${STANDS}
+where ${STANDS} and ${waitsBriefly("$5")}
 union all select null, null, null where not ${STANDS}`,
 );
 
@@ -45,7 +46,7 @@ select new.id::text as fresh, placed.id::text as holder, placed.outcome
 from me
 cross join lateral jsonb_to_recordset($6::text::jsonb) as new ${columns}
 cross join lateral ${place(jobs, "me.of_queue")} placed
-where ${STANDS}
+where ${STANDS} and ${waitsBriefly("$9")}
 union all select null, null, null where not ${STANDS}`,
 );
 
@@ -73,9 +74,10 @@ export async function enqueueUnique(
   runner: Runner,
   queueId: number,
   batch: readonly NewJob[],
+  lockMs?: number,
 ): Promise<Holder[]> {
   const sorted = batch.toSorted(byKey);
-  const values = [queueId, asRecords(sorted), ...standingValues(sorted)];
+  const values = [queueId, asRecords(sorted), ...standingValues(sorted), briefValue(lockMs)];
   const holders = read(await runner.run(insertUnique, values));
   return batch.map((job) => holderOf(job, holders));
 }
@@ -86,10 +88,12 @@ export async function enqueueUniqueFenced(
   parent: ParentAttempt,
   queueId: number,
   job: NewJob,
+  lockMs?: number,
 ): Promise<Holder | "lost"> {
   const { id, attempt, worker } = parent;
   const fence = [parent.queueId, id, attempt, worker];
-  const values = [...fence, queueId, asRecords([job]), ...standingValues([job])];
+  const what = [queueId, asRecords([job]), ...standingValues([job])];
+  const values = [...fence, ...what, briefValue(lockMs)];
   const holders = read(await runner.run(insertUniqueForAttempt, values));
   return holders.size === 0 ? "lost" : holderOf(job, holders);
 }

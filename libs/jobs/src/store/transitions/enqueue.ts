@@ -1,5 +1,6 @@
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
 import { STANDS, StaleLanesError, standing, standingValues } from "../queues/standing.js";
+import { briefValue, waitsBriefly } from "./brief-wait.js";
 import { alikeValues, insertAlike } from "./enqueue-alike.js";
 import { insertOne, oneValues } from "./enqueue-one.js";
 import {
@@ -37,7 +38,7 @@ const insertUnlessThere = new Statement(
   "enqueue_unless_there",
   (jobs) => `
 -- -> queued
-${inserting(jobs)}
+${inserting(jobs)} and ${waitsBriefly(`$${NEW_JOB_VALUES + 3}`)}
   on conflict do nothing
   returning id
 )
@@ -62,6 +63,11 @@ union all select id::text from ${jobs}.dead where id = any($2::bigint[]) and que
 const valuesOf = (queueId: number, batch: readonly NewJob[]) => [
   ...newJobValues(queueId, batch),
   ...standingValues(batch),
+];
+
+const unlessThere = (queueId: number, batch: readonly NewJob[], lockMs?: number) => [
+  ...valuesOf(queueId, batch),
+  briefValue(lockMs),
 ];
 
 /** The ids that a statement has answered. @throws StaleLanesError */
@@ -107,22 +113,25 @@ export const MAX_ROUNDS = 50;
 
 /**
  * Inserts jobs of one queue, some or all with keys; answers for each, in order, who holds its key.
- * The batch goes in the order of its keys, so that two of them cannot wait for one another.
+ * The batch goes in the order of its keys, so that two of them cannot wait for one another; for each of them no
+ * longer than `lockMs`, when that is given: otherwise as long as its session, or transaction, says.
  * @throws StaleLanesError
  */
 export async function enqueueKeyed(
   runner: Runner,
   queueId: number,
   batch: readonly NewJob[],
+  lockMs?: number,
 ): Promise<Holder[]> {
   const found: Holder[] = Array.from({ length: batch.length });
   let rounds = 0;
   let open = batch.map((job, index) => ({ job, index }));
   while (open.length > 0) {
     open.sort((a, b) => byKey(a.job, b.job) || a.index - b.index);
-    const values = valuesOf(
+    const values = unlessThere(
       queueId,
       open.map((one) => one.job),
+      lockMs,
     );
     const created = inserted(await runner.run(insertUnlessThere, values));
     const refused = open.filter(({ job, index }) => {
@@ -180,7 +189,7 @@ export async function enqueueAgain(
   batch: readonly NewJob[],
 ): Promise<Set<string>> {
   const ids = `{${batch.map((job) => job.id).join(",")}}`;
-  const mine = inserted(await runner.run(insertUnlessThere, valuesOf(queueId, batch)));
+  const mine = inserted(await runner.run(insertUnlessThere, unlessThere(queueId, batch)));
   // A statement of its own: its snapshot is younger than any insert that the first one has waited for.
   const there = await runner.run(findById, [queueId, ids]);
   const before = new Set<string>();
