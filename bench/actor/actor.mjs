@@ -1,15 +1,12 @@
 // What a child process of a peer can be told to do: to enqueue, to work, to say what it has seen.
 import { readFileSync } from "node:fs";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fill, flatOut, nowAndThen, steadily } from "./callers.mjs";
 import { now } from "./clock.mjs";
 import { HANDLERS } from "./handlers.mjs";
 import { Ledger } from "./ledger.mjs";
 import { payload } from "./payload.mjs";
+import { settled } from "./settled.mjs";
 import { Transactions } from "./transactions.mjs";
-
-const LOOK_EVERY_MS = 2;
-const PATIENCE_MS = 60_000;
 
 export class Actor {
   #peer;
@@ -77,13 +74,7 @@ export class Actor {
 
   /** Until nothing waits or runs any more by the peer's own tables. */
   async settled() {
-    const until = now() + PATIENCE_MS;
-    let looks = 0;
-    for (; (await this.#peer.unfinished()) > this.#atFirst.unfinished; looks++) {
-      if (now() > until) throw new Error("all jobs have run, and some are not settled");
-      await sleep(LOOK_EVERY_MS);
-    }
-    return { at: now(), looks: looks + 1 };
+    return await settled(async () => await this.#peer.left());
   }
 
   /** By the peer's own tables, since the beginning; null is what the peer does not keep. */

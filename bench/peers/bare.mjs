@@ -86,7 +86,7 @@ export function open({ url }) {
       loop.listener = listener;
     },
 
-    unfinished: ours.unfinished,
+    left: ours.left,
     tally: ours.tally,
     close: async () => {
       await loop?.close();

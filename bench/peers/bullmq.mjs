@@ -35,7 +35,7 @@ export function openBullMq({ connection, concurrency, install, backend = [] }) {
       await worker.waitUntilReady();
     },
 
-    unfinished: async () => await count(...UNFINISHED),
+    left: async () => (await count(...UNFINISHED)) > 0,
     tally: async () => ({
       unfinished: await count(...UNFINISHED),
       succeeded: null,

@@ -14,6 +14,7 @@ export function open({ url }) {
   const sql = new Sql(url);
   const apps = [];
   let queue;
+  let atFirst = 0;
 
   const start = async (imports) => {
     const app = await NestFactory.createApplicationContext(moduleOf({ imports }), {
@@ -21,6 +22,14 @@ export function open({ url }) {
     });
     apps.push(app);
     return app;
+  };
+  /** By the counters, exact to the last commit: counting rows would walk the dead ones of the drain. */
+  const unfinished = async () => {
+    const { n } = await sql.numbers(
+      `select coalesce(sum(n), 0) as n from (
+         select n from jobs.stat where state = 0 union all select n from jobs.stat_delta where state = 0) counted`,
+    );
+    return n;
   };
 
   return {
@@ -35,6 +44,7 @@ export function open({ url }) {
 
     produce: async () => {
       queue = (await start([JobsModule.forRoot({ connection })])).get(JobQueue);
+      atFirst = await unfinished();
     },
     enqueue: async (payload) => await queue.enqueue(Bench, payload),
     enqueueMany: async (payloads) => await queue.enqueueMany(Bench, payloads),
@@ -51,14 +61,7 @@ export function open({ url }) {
       ]);
     },
 
-    unfinished: async () => {
-      // the counters, exact to the last commit: counting rows would walk the dead ones of the drain
-      const { n } = await sql.numbers(
-        `select coalesce(sum(n), 0) as n from (
-           select n from jobs.stat where state = 0 union all select n from jobs.stat_delta where state = 0) counted`,
-      );
-      return n;
-    },
+    left: async () => (await unfinished()) > atFirst,
     tally: async () =>
       await sql.numbers(
         `select (select count(*) from jobs.job) as unfinished, (select count(*) from jobs.done where state = 1) as succeeded,

@@ -1,5 +1,8 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { now } from "../../bench/actor/clock.mjs";
+import { settled } from "../../bench/actor/settled.mjs";
 import { FIGURES } from "../../bench/figures.mjs";
 import { GATE, judgeShares, readBaseline, sayShare, sharesOf } from "../../bench/gate.mjs";
 import { Medians, type Run, judge } from "../../bench/judge.mjs";
@@ -33,6 +36,25 @@ describe("the numbers of the benchmark", () => {
       50, 95, 99, 100,
     ]);
     expect(percentile([7], 0.99)).toBe(7);
+  });
+});
+
+describe("when all is settled", () => {
+  it("is when the look that found so was sent, however long it took", async () => {
+    const sent: number[] = [];
+    const left = async () => {
+      sent.push(now());
+      await sleep(20);
+      return sent.length < 3;
+    };
+    const { at, looks } = await settled(left);
+    expect(looks).toBe(3);
+    expect(at - sent[1]!).toBeGreaterThan(19);
+    expect(at).toBeLessThanOrEqual(sent[2]!);
+  });
+
+  it("is never, after a while", async () => {
+    await expect(settled(async () => true, 0)).rejects.toThrow("some are not settled");
   });
 });
 

@@ -1,0 +1,4 @@
+export function settled(
+  left: () => Promise<boolean>,
+  patienceMs?: number,
+): Promise<{ at: number; looks: number }>;
