@@ -5,11 +5,13 @@ import { Sql } from "./sql.mjs";
 
 // Each job is a transaction or two of its own: more at once only wait for one another.
 const CONCURRENCY = 8;
+const PRODUCING = 16;
 
 export function open({ url }) {
   const sql = new Sql(url);
   const bullMq = openBullMq({
     connection: { connectionString: url, max: CONCURRENCY },
+    producing: { connectionString: url, max: PRODUCING },
     concurrency: CONCURRENCY,
     backend: [createPostgresBackend],
     install: async () => {

@@ -5,12 +5,21 @@ const UNFINISHED = ["waiting", "active", "delayed", "prioritized", "paused"];
 /** Finished jobs go; a job has three attempts, and the next one comes at once. */
 const JOB = { removeOnComplete: true, removeOnFail: false, attempts: 3 };
 
-/** `backend` is what the constructors take last: none, or the factory of another one than Redis. */
-export function openBullMq({ connection, concurrency, install, backend = [] }) {
+/**
+ * `connection` is the worker's, and that of the producer where `producing` says nothing else; `backend` is what the
+ * constructors take last: none, or the factory of another one than Redis.
+ */
+export function openBullMq({
+  connection,
+  producing = connection,
+  concurrency,
+  install,
+  backend = [],
+}) {
   let queue;
   let worker;
   const produce = async () => {
-    queue ??= new Queue("bench", { connection, defaultJobOptions: JOB }, ...backend);
+    queue ??= new Queue("bench", { connection: producing, defaultJobOptions: JOB }, ...backend);
     queue.on("error", (error) => console.error(error));
     await queue.waitUntilReady();
   };
