@@ -14,7 +14,7 @@ export async function run(machine, { workload, peer, round }) {
   });
   const stage = new Stage(machine, peer);
   try {
-    await stage.set(workload.seed);
+    await stage.set(workload);
     const figures = await workload.run(stage, sizeOf(workload, peer));
     return { ...about(), figures };
   } catch (error) {

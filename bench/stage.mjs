@@ -13,14 +13,16 @@ export class Stage {
   #places;
   #children = [];
   #clients = [];
+  #awaited;
 
   constructor(machine, peer) {
     this.#machine = machine;
     this.#peer = peer;
   }
 
-  /** Makes the place and starts the process of the producer. */
-  async set(seed) {
+  /** Makes the place and starts the process of the producer; `awaited` are jobs that workers wait for as they come. */
+  async set({ seed, awaited = false }) {
+    this.#awaited = awaited;
     const { cluster, redis } = this.#machine;
     if (PEERS[this.#peer].on === "redis") {
       this.#places = { redis: { host: redis.host, port: redis.port } };
@@ -32,14 +34,15 @@ export class Stage {
       this.#places = { url: cluster.url(this.#database) };
     }
     this.producer = await this.#child();
-    await this.producer.call("produce");
+    await this.producer.call("produce", { awaited });
   }
 
   /** Worker processes that have begun to work. */
   async workers(count, { flags, ...options }) {
     const workers = await Promise.all(Array.from({ length: count }, () => this.#child(flags)));
     for (const worker of workers) await worker.call("tellCounts", TELL_EVERY_MS);
-    await Promise.all(workers.map((worker) => worker.call("work", options)));
+    const awaited = this.#awaited;
+    await Promise.all(workers.map((worker) => worker.call("work", { awaited, ...options })));
     return workers;
   }
 

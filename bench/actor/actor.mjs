@@ -37,8 +37,8 @@ export class Actor {
   // --- as a producer
 
   /** Counts what waits already; jobs that come later are what the run is about. */
-  async produce() {
-    await this.#peer.produce();
+  async produce(options = {}) {
+    await this.#peer.produce(options);
     this.#atFirst = await this.#peer.tally();
   }
 

@@ -7,6 +7,7 @@ export interface Workload {
   title: string;
   peers: readonly string[];
   rounds?: number;
+  awaited?: boolean;
   share?: Record<string, number>;
   instead?: Record<string, Size>;
   seed?: { what: string; count: number };

@@ -1,4 +1,5 @@
-// What is measured. `full` is the size of a run, `quick` that of a short one; without it, it is left out there.
+// What is measured. `full` is the size of a run, `quick` that of a short one; without it, it is left out there. Where
+// jobs are `awaited`, a worker is there before them.
 import { GATE } from "../gate.mjs";
 import { ALL_PEERS } from "../peers/index.mjs";
 import { drain } from "./drain.mjs";
@@ -135,6 +136,7 @@ export const WORKLOADS = [
     note: BULK_NOTE,
     peers: ALL_PEERS,
     run: flatOut,
+    awaited: true,
     instead: IN_BULK,
     full: { callers: 64, seconds: 5 },
     quick: { callers: 64, seconds: 1 },
@@ -145,6 +147,7 @@ export const WORKLOADS = [
     note: BULK_NOTE,
     peers: ALL_PEERS,
     run: flatOut,
+    awaited: true,
     instead: IN_BULK,
     full: { callers: 512, seconds: 5 },
   },
@@ -154,6 +157,7 @@ export const WORKLOADS = [
     note: "One job every 30 to 50 ms, from the call to the first line of the handler; the first 20 do not count. graphile-worker fetches without its delay, here and below.",
     peers: WITH_LATENCY,
     run: latencyIdle,
+    awaited: true,
     full: { jobs: 200 },
     quick: { jobs: 60 },
     quickPeers: QUICK_PEERS.filter((peer) => peer !== "bare"),
@@ -164,6 +168,7 @@ export const WORKLOADS = [
     note: "Half of them by single calls of one client, half in the transactions of 4 more connections, where it counts from the commit. The first half second does not count: processes connect and meet their code.",
     peers: WITH_LATENCY,
     run: latencySteady,
+    awaited: true,
     full: { perSecond: 1_000, seconds: 5, connections: 4, holdMs: 5 },
   },
   {
@@ -171,6 +176,7 @@ export const WORKLOADS = [
     title: "the same, with a pinned horizon, after 100k jobs",
     peers: ["ours"],
     run: latencySteady,
+    awaited: true,
     full: { perSecond: 1_000, seconds: 5, connections: 4, holdMs: 5, pinnedFor: 100_000 },
   },
   {
@@ -180,6 +186,7 @@ export const WORKLOADS = [
     peers: ["ours", "pg-boss", "graphile-worker", "bullmq-redis"],
     rounds: 1,
     run: flatOut,
+    awaited: true,
     instead: IN_BULK,
     full: { callers: 64, seconds: 60 },
   },
@@ -188,6 +195,7 @@ export const WORKLOADS = [
     title: `enqueue and run, jobs 500k to 600k${pinned ? ", with a pinned horizon" : ""}`,
     peers: ["ours"],
     run: horizon,
+    awaited: true,
     full: { before: 500_000, counted: 100_000, pinned },
   })),
   {

@@ -139,6 +139,12 @@ describe("what must be reached", () => {
     }
   });
 
+  it("workers wait for jobs where jobs come meanwhile, and nowhere else", () => {
+    const awaiting = WORKLOADS.filter(({ awaited }) => awaited).map(({ name }) => name);
+    const meanwhile = /^(flat-out|latency|steady|horizon)/;
+    expect(awaiting).toEqual(names.filter((name) => meanwhile.test(name)));
+  });
+
   it("a peer may have a smaller share of the jobs, or its own way", () => {
     const size = { jobs: 100, callers: 64 };
     const workload = { size, share: { slow: 0.1 }, instead: { bulky: { callers: 1 } } };
