@@ -60,7 +60,7 @@ export class Actor {
       connections > 0 && this.#peer.enqueueWithin
         ? await Transactions.open(this.#places.url, connections)
         : undefined;
-    const sentAt = await steadily(pace, async (index) => {
+    const made = await steadily(pace, async (index) => {
       const job = payload(first + index);
       if (transactions && index % 2 === 1)
         return await transactions.enqueue(this.#peer, job, holdMs);
@@ -69,7 +69,7 @@ export class Actor {
       return at;
     });
     await transactions?.close();
-    return sentAt;
+    return made;
   }
 
   /** Until nothing waits or runs any more by the peer's own tables. */

@@ -37,7 +37,10 @@ export async function nowAndThen(peer, { count, first = 0, pauseMs = [30, 50] })
   return sentAt;
 }
 
-/** At so many a second whatever becomes of them; `call(n)` answers when job n could be seen. */
+/**
+ * At so many a second whatever becomes of them; `call(n)` answers when job n could be seen. `achieved` is the pace at
+ * which the calls came through: where they pile up, it is below the one that was asked for.
+ */
 export async function steadily({ count, perSecond }, call) {
   const sentAt = new Float64Array(count);
   const from = now();
@@ -52,5 +55,5 @@ export async function steadily({ count, perSecond }, call) {
     );
   }
   await Promise.all(calls);
-  return sentAt;
+  return { sentAt, achieved: (count / (now() - from)) * 1_000 };
 }

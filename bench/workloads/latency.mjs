@@ -1,5 +1,6 @@
 import { percentile } from "../numbers.mjs";
 import { settledExactlyOnce } from "./exactly-once.mjs";
+import { keptPace } from "./pace.mjs";
 
 /** From the call of one job to the first line of its handler in another process; nothing else to do. */
 export async function latencyIdle(stage, { jobs }) {
@@ -28,13 +29,14 @@ export async function latencySteady(
   const workers = await stage.workers(1, { handler: "noop", jobs, timed: true });
   if (pinnedFor > 0) await stage.producer.call("fill", { count: pinnedFor });
   await stage.ran(workers, pinnedFor);
-  const sentAt = await stage.producer.call("steadily", {
+  const { sentAt, achieved } = await stage.producer.call("steadily", {
     perSecond,
     count: paced,
     first: pinnedFor,
     connections,
     holdMs,
   });
+  keptPace(achieved, perSecond);
   return await latencies(stage, workers, { sentAt, jobs, first: pinnedFor, from: warmUp });
 }
 

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { steadily } from "../../bench/actor/callers.mjs";
 import { now } from "../../bench/actor/clock.mjs";
 import { settled } from "../../bench/actor/settled.mjs";
 import { FIGURES } from "../../bench/figures.mjs";
@@ -12,6 +13,7 @@ import { ALL_PEERS } from "../../bench/peers/index.mjs";
 import { plan } from "../../bench/plan.mjs";
 import { report } from "../../bench/report.mjs";
 import { ROWS, type Row } from "../../bench/rows.mjs";
+import { keptPace } from "../../bench/workloads/pace.mjs";
 import { WORKLOADS, sizeOf, workloadsFor } from "../../bench/workloads/index.mjs";
 
 const root = path.resolve(import.meta.dirname, "../..");
@@ -55,6 +57,27 @@ describe("when all is settled", () => {
 
   it("is never, after a while", async () => {
     await expect(settled(async () => true, 0)).rejects.toThrow("some are not settled");
+  });
+});
+
+describe("a steady pace", () => {
+  it("is that at which the calls came through, and not that of the calls", async () => {
+    let line = Promise.resolve();
+    const inLine = async () => {
+      line = line.then(() => sleep(4));
+      await line;
+      return now();
+    };
+    const late = await steadily({ count: 50, perSecond: 1_000 }, inLine);
+    expect(late.achieved).toBeLessThanOrEqual(260);
+    expect(late.sentAt[49]! - late.sentAt[0]!).toBeGreaterThan(150);
+  });
+
+  it("is to be kept", () => {
+    expect(() => keptPace(970, 1_000)).not.toThrow();
+    expect(() => keptPace(960, 1_000)).toThrow(
+      "the pace was 960 jobs a second, expected 1000, or at least 97 % of it",
+    );
   });
 });
 

@@ -1,0 +1,1 @@
+export function keptPace(achieved: number, perSecond: number): void;
