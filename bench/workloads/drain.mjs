@@ -1,4 +1,5 @@
 import { settledExactlyOnce } from "./exactly-once.mjs";
+import { tookPart } from "./took-part.mjs";
 
 /**
  * Fills the queue, then works it off. The time runs from the first handler's start until the peer's tables say that
@@ -32,6 +33,7 @@ export async function drain(
     });
     const rss = await Promise.all(workers.map((worker) => worker.call("rssMb")));
     await settledExactlyOnce(stage, reports, { jobs, runsEach });
+    tookPart(reports);
 
     const first = Math.min(...reports.map((report) => report.first));
     const stalled = stalls ? 0 : Math.max(...reports.map((report) => report.stalledMs));

@@ -14,6 +14,7 @@ import { plan } from "../../bench/plan.mjs";
 import { report } from "../../bench/report.mjs";
 import { ROWS, type Row } from "../../bench/rows.mjs";
 import { keptPace } from "../../bench/workloads/pace.mjs";
+import { tookPart } from "../../bench/workloads/took-part.mjs";
 import { WORKLOADS, sizeOf, workloadsFor } from "../../bench/workloads/index.mjs";
 
 const root = path.resolve(import.meta.dirname, "../..");
@@ -79,6 +80,18 @@ describe("a steady pace", () => {
       "the pace was 960 jobs a second, expected 1000, or at least 97 % of it",
     );
   });
+});
+
+it("of two worker processes each has run a fifth of the jobs, or it was a run of one", () => {
+  const report = (first: number, count: number) => {
+    const runs = new Uint8Array(100);
+    return { runs: runs.fill(1, first, first + count) };
+  };
+  expect(() => tookPart([report(0, 100)])).not.toThrow();
+  expect(() => tookPart([report(0, 80), report(80, 20)])).not.toThrow();
+  expect(() => tookPart([report(0, 81), report(81, 19)])).toThrow(
+    "one of 2 worker processes ran 19 % of the jobs, expected at least 20 %",
+  );
 });
 
 describe("a row of the benchmark", () => {

@@ -1,0 +1,1 @@
+export function tookPart(reports: readonly { runs: Uint8Array }[]): void;
