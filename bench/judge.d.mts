@@ -7,13 +7,23 @@ export interface Run {
 }
 export class Medians {
   constructor(runs: readonly Run[]);
+  runs(workload: string, peer: string): number;
   all(workload: string, peer: string, figure: string): number[];
   of(workload: string, peer: string, figure: string): number | undefined;
 }
 export interface Judged extends Row {
-  state: "reached" | "missed" | "not measured";
+  state: "reached" | "missed" | "incomplete" | "not measured" | "no Redis";
+  lacks: string[];
   value?: number;
   base?: { by?: string; value: number; among?: string[] };
   found?: number;
 }
-export function judge(row: Row, medians: Medians): Judged;
+export function judge(
+  row: Row,
+  medians: Medians,
+  on: { workloads: readonly { name: string; peers: readonly string[] }[]; without?: string[] },
+): Judged;
+export function failures(
+  judged: readonly Judged[],
+  workloads: readonly { name: string }[],
+): Judged[];

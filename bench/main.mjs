@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { judgeShares, readBaseline, sayShare, sharesOf, writeBaseline } from "./gate.mjs";
-import { Medians, judge } from "./judge.mjs";
+import { Medians, failures, judge } from "./judge.mjs";
 import { Machine } from "./machine/machine.mjs";
 import { parseOptions, UsageError } from "./options.mjs";
 import { ALL_PEERS, PEERS } from "./peers/index.mjs";
@@ -49,9 +49,9 @@ async function bench(options) {
   for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, stop);
   const from = performance.now();
   try {
-    const peers = (options.peers ?? ALL_PEERS).filter(
-      (peer) => PEERS[peer].on !== "redis" || machine.redis,
-    );
+    const asked = options.peers ?? ALL_PEERS;
+    const without = asked.filter((peer) => PEERS[peer].on === "redis" && !machine.redis);
+    const peers = asked.filter((peer) => !without.includes(peer));
     const described = { ...(await machine.describe()), runs: options.runs, quick: options.quick };
     const results = new Results(described);
     const steps = plan(workloads, peers, options.runs);
@@ -67,7 +67,7 @@ async function bench(options) {
     const minutes = ((performance.now() - from) / 60_000).toFixed(1);
     const date = new Date().toISOString().slice(0, 10);
     const about = { ...described, minutes, date, complete: options.complete, versions: versions() };
-    return { about, workloads, results };
+    return { about, workloads, without, results };
   } finally {
     for (const signal of ["SIGINT", "SIGTERM"]) process.off(signal, stop);
     await machine.stop();
@@ -89,17 +89,16 @@ function lineOf({ workload, peer, figures, problem, seconds }) {
   return `${workload}, ${peer}: ${what} (${seconds} s)`;
 }
 
-function tell(options, { about, workloads, results }) {
+/** Writes the page; answers the rows that were not reached. */
+function tell(options, { about, workloads, without, results }) {
   const medians = new Medians(results.runs);
-  const judged = ROWS.map((row) => judge(row, medians));
+  const on = { workloads: workloadsFor(options), without };
+  const judged = ROWS.map((row) => judge(row, medians, on));
   const page = report({ about, workloads, medians, judged, problems: results.problems });
   const file = options.complete ? PAGE : results.file.replace(/jsonl$/, "md");
   writeFileSync(file, page);
   console.log(`\n${rowsTable(judged, workloads).join("\n")}\n\n${results.file}\n${file}`);
-  // A part of the benchmark is held to its own rows only.
-  const partial = options.quick || options.only || options.peers;
-  const states = partial ? ["missed"] : ["missed", "not measured"];
-  return judged.filter(({ state }) => states.includes(state));
+  return failures(judged, workloads);
 }
 
 /** Answers whether nothing has become dearer. */
@@ -117,16 +116,19 @@ if (options.list) list();
 else {
   const outcome = await bench(options).catch(refused);
   if (options.gate && !passes(options, outcome)) process.exitCode = 1;
-  const missed = options.gate ? [] : tell(options, outcome);
+  const failed = options.gate ? [] : tell(options, outcome);
   if (outcome.results.problems.length > 0) {
     console.error(`${outcome.results.problems.length} runs went wrong`);
     process.exitCode = 1;
   }
-  if (options.check && missed.length > 0) {
+  if (options.check && failed.length > 0) {
     const titles = new Map(WORKLOADS.map(({ name, title }) => [name, title]));
-    for (const { workload, figure, against, state } of missed)
+    for (const { workload, figure, against, state, lacks } of failed)
       console.error(
-        `${state}: ${titles.get(workload)}, ${figure}${against ? ` against ${against.called}` : ""}`,
+        [
+          `${state}: ${titles.get(workload)}, ${figure}${against ? ` against ${against.called}` : ""}`,
+          ...lacks,
+        ].join("; "),
       );
     process.exitCode = 1;
   }

@@ -3,13 +3,16 @@ import { parseArgs } from "node:util";
 
 export const USAGE = `npm run bench -- [options]
   --quick                 fewer jobs, fewer workloads, one run: under 3 minutes
-  --check                 exit with 1 when a row is missed, and say which
+  --check                 exit with 1 when a row is missed or incomplete, and say which; at least 5 runs, or --quick
   --gate                  CPU a job against bench/baseline.json: exit with 1 when it has grown; a minute or two
   --gate --baseline       write what was found there
   --only <workload>[,…]   these workloads alone
   --peers <peer>[,…]      these peers alone
   --runs <number>         so many runs of each, instead of 5 (1 with --quick)
   --list                  what there is to run`;
+
+/** Medians of fewer say little. */
+const PUBLISHED_RUNS = 5;
 
 export class UsageError extends Error {}
 
@@ -38,9 +41,13 @@ export function parseOptions(args, { workloads, peers }) {
   const part = ["quick", "check", "only", "peers"].find((name) => values[name]);
   if (values.gate && part)
     throw new UsageError(`--gate: expected no --${part}, it has workloads and peers of its own`);
-  const runs = Number(values.runs ?? (values.quick ? 1 : 5));
+  const runs = Number(values.runs ?? (values.quick ? 1 : PUBLISHED_RUNS));
   if (!/^[1-9]\d*$/.test(values.runs ?? "1"))
     throw new UsageError(`--runs: expected a whole number from 1, found "${values.runs}"`);
+  if (values.check && !values.quick && runs < PUBLISHED_RUNS)
+    throw new UsageError(
+      `--check: expected at least ${PUBLISHED_RUNS} runs, or --quick, found --runs ${runs}`,
+    );
   return {
     quick: values.quick,
     check: values.check,
@@ -56,7 +63,7 @@ export function parseOptions(args, { workloads, peers }) {
       !values.gate &&
       values.only === undefined &&
       values.peers === undefined &&
-      runs >= 5,
+      runs >= PUBLISHED_RUNS,
   };
 }
 

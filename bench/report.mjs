@@ -49,13 +49,13 @@ function verdict(row, peers) {
   const unit = against ? " ×" : "";
   const limit = against ? String(atLeast ?? atMost) : format(atLeast ?? atMost);
   const bound = `${atLeast === undefined ? "≤" : "≥"} ${limit}${unit}`;
-  const mark = state === "missed" ? "**missed**" : state;
+  const mark = ["missed", "incomplete"].includes(state) ? `**${state}**` : state;
   if (value === undefined) return ["–", against?.called ?? "", "–", bound, mark];
   const lacking = against?.peers?.some(
     (peer) => peers.includes(peer) && !base.among.includes(peer),
   );
   const basis = against
-    ? `${against.called}${lacking ? " of those measured" : ""}${base.by in PEERS && against.peers.length > 1 ? `, ${PEERS[base.by].title}` : ""}: ${format(base.value)}`
+    ? `${against.called}${lacking ? " of those measured" : ""}${base.by && against.peers.length > 1 ? `, ${PEERS[base.by].title}` : ""}: ${format(base.value)}`
     : "";
   return [format(value), basis, against ? `${found.toFixed(2)} ×` : "", bound, mark];
 }

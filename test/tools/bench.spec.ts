@@ -6,7 +6,7 @@ import { now } from "../../bench/actor/clock.mjs";
 import { settled } from "../../bench/actor/settled.mjs";
 import { FIGURES } from "../../bench/figures.mjs";
 import { GATE, judgeShares, readBaseline, sayShare, sharesOf } from "../../bench/gate.mjs";
-import { Medians, type Run, judge } from "../../bench/judge.mjs";
+import { Medians, type Run, failures, judge as judgeOn } from "../../bench/judge.mjs";
 import { median, percentile, spread } from "../../bench/numbers.mjs";
 import { UsageError, parseOptions } from "../../bench/options.mjs";
 import { ALL_PEERS } from "../../bench/peers/index.mjs";
@@ -21,6 +21,13 @@ const root = path.resolve(import.meta.dirname, "../..");
 
 const runsOf = (workload: string, peer: string, ...rates: number[]): Run[] =>
   rates.map((rate) => ({ workload, peer, figures: { rate } }));
+
+const everyWorkload = ["drain", "latency", "a", "b"].map((name) => ({
+  name,
+  peers: ["ours", "pg-boss", "graphile-worker", "bullmq-redis"],
+}));
+const judge = (row: Row, medians: Medians, ...without: string[]) =>
+  judgeOn(row, medians, { workloads: everyWorkload, without });
 
 describe("the numbers of the benchmark", () => {
   it("the median is the middle one, or lies between the two in the middle", () => {
@@ -130,6 +137,50 @@ describe("a row of the benchmark", () => {
     expect(judge({ workload: "a", figure: "rate", atLeast: 91 }, medians).state).toBe("missed");
     const row = { workload: "a", figure: "rate", against: { called: "b", workload: "b" } };
     expect(judge({ ...row, atLeast: 0.9 }, medians)).toMatchObject({ state: "reached" });
+  });
+
+  it("is incomplete when somebody that it names has not run, or not each time", () => {
+    const two = [...runsOf("drain", "ours", 140), ...runsOf("drain", "pg-boss", 100)];
+    expect(judge(against, new Medians(two))).toMatchObject({
+      state: "incomplete",
+      found: 1.4,
+      lacks: ["drain has not run with graphile-worker: add them to --only and --peers"],
+    });
+    const three = [...two, ...runsOf("drain", "graphile-worker", 90)];
+    expect(judge(against, new Medians(three)).state).toBe("reached");
+    const failed: Run = { workload: "drain", peer: "graphile-worker" };
+    expect(judge(against, new Medians([...three, failed]))).toMatchObject({
+      state: "incomplete",
+      lacks: ["1 of 2 runs of drain with graphile-worker went wrong"],
+    });
+    const oursFailed: Run = { workload: "drain", peer: "ours" };
+    expect(judge(against, new Medians([...three, oursFailed])).state).toBe("incomplete");
+    const strangers = new Medians([...three, { workload: "drain", peer: "bullmq-redis" }]);
+    expect(judge(against, strangers).state).toBe("reached");
+  });
+
+  it("names whom there is no server for, and is judged by the others where there are some", () => {
+    const medians = new Medians([...runsOf("a", "ours", 9), ...runsOf("a", "pg-boss", 3)]);
+    const redis = { called: "BullMQ on Redis", peers: ["bullmq-redis"] };
+    const row: Row = { workload: "a", figure: "rate", against: redis, atLeast: 2 };
+    expect(judge(row, medians, "bullmq-redis").state).toBe("no Redis");
+    expect(judge(row, medians).state).toBe("not measured");
+    const either = { called: "the fastest", peers: ["pg-boss", "bullmq-redis"] };
+    expect(judge({ ...row, against: either }, medians, "bullmq-redis").state).toBe("reached");
+    expect(judge({ ...row, against: either }, medians).state).toBe("incomplete");
+  });
+
+  it("that was asked for does not pass a check without its base, and one that was not does", () => {
+    const row = { workload: "a", figure: "rate", against: { called: "b", workload: "b" } };
+    const judged = judge({ ...row, atLeast: 0.9 }, new Medians(runsOf("a", "ours", 9)));
+    expect(judged.lacks).toEqual(["b has not run with ours: add them to --only and --peers"]);
+    expect(failures([judged], [{ name: "a" }])).toEqual([judged]);
+    expect(failures([judged], [{ name: "b" }])).toEqual([]);
+    const states = (["reached", "no Redis", "missed", "incomplete"] as const).map((state) => ({
+      ...judged,
+      state,
+    }));
+    expect(failures(states, [{ name: "a" }])).toEqual(states.slice(2));
   });
 
   it("is not measured without ours, or without anybody else; a run that failed is none", () => {
@@ -242,6 +293,7 @@ describe("the command line", () => {
     expect(parse("--peers", "floor,floor").peers).toEqual(["floor"]);
     expect(parse("--quick").runs).toBe(1);
     expect(parse("--runs", "12").runs).toBe(12);
+    expect(parse("--check", "--quick")).toMatchObject({ check: true, runs: 1 });
   });
 
   it.each([
@@ -250,6 +302,7 @@ describe("the command line", () => {
     [["--runs", "1e3"], '--runs: expected a whole number from 1, found "1e3"'],
     [["--runs", "0"], '--runs: expected a whole number from 1, found "0"'],
     [["--fast"], "--fast"],
+    [["--check", "--runs", "4"], "--check: expected at least 5 runs, or --quick, found --runs 4"],
     [["--baseline"], "--baseline: expected together with --gate"],
     [["--gate", "--quick"], "--gate: expected no --quick"],
     [["--gate", "--only", "drain"], "--gate: expected no --only"],
@@ -332,7 +385,7 @@ it("the page has the rows, medians with their spread, and what went wrong", () =
     problems: [{ workload: "drain", peer: "pg-boss", round: 1, problem: "one ran twice\n at x" }],
   });
   expect(page).toContain(
-    "| drain it | jobs/s | 120.0k | the fastest peer of those measured, pg-boss: 40.0k | 3.00 × | ≥ 4 × | **missed** |",
+    "| drain it | jobs/s | 120.0k | the fastest peer of those measured, pg-boss: 40.0k | 3.00 × | ≥ 4 × | **incomplete** |",
   );
   expect(page).toContain("a part of it, for a first look");
   expect(page).toContain("pg-boss 12.38.0; 1 minutes");
