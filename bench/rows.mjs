@@ -58,11 +58,12 @@ export const ROWS = [
     against: ours("drain", "a plain handler"),
     atLeast: 0.5,
   },
-  { workload: "drain-lean-1m", figure: "rssMb", atMost: 200 },
-  {
-    workload: "drain-lean-1m",
-    figure: "rssMb",
-    against: ours("drain-lean", "that at 100k"),
-    atMost: 1.1,
-  },
+  // the worker as it comes, then as docs/performance.md says to start it where memory is dear
+  ...[
+    ["drain-1m", "drain"],
+    ["drain-lean-1m", "drain-lean"],
+  ].flatMap(([workload, smaller]) => [
+    { workload, figure: "rssMb", atMost: 200 },
+    { workload, figure: "rssMb", against: ours(smaller, "that at 100k"), atMost: 1.1 },
+  ]),
 ];

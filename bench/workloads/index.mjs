@@ -111,9 +111,16 @@ export const WORKLOADS = [
     full: { jobs: 100_000, enhanced: true },
     quick: { jobs: 40_000, enhanced: true },
   },
+  {
+    name: "drain-1m",
+    title: "drain no-ops, Node.js as it comes",
+    peers: ["ours"],
+    run: drain,
+    full: { jobs: 1_000_000 },
+  },
   ...[100_000, 1_000_000].map((jobs) => ({
     name: jobs === 100_000 ? "drain-lean" : "drain-lean-1m",
-    title: `drain no-ops, Node.js with ${LEAN.join(" ")}`,
+    title: `drain no-ops, for a small worker: node ${LEAN.join(" ")}`,
     peers: ["ours"],
     run: drain,
     full: { jobs, flags: LEAN },

@@ -208,6 +208,13 @@ describe("what must be reached", () => {
     },
   );
 
+  it("memory is judged with no flag of Node.js and with one, and titles say which", () => {
+    const judged = ROWS.filter(({ figure }) => figure === "rssMb").map(({ workload }) => workload);
+    expect(judged).toEqual(["drain-1m", "drain-1m", "drain-lean-1m", "drain-lean-1m"]);
+    for (const { title, full } of WORKLOADS)
+      expect(title.includes("--max-semi-space-size")).toBe(full["flags"] !== undefined);
+  });
+
   it("names are unique, peers known, and each peer has its file", () => {
     expect(new Set(names).size).toBe(names.length);
     for (const { peers } of WORKLOADS)
