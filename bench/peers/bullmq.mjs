@@ -33,11 +33,11 @@ export function openBullMq({
     enqueueMany: async (payloads) =>
       await queue.addBulk(payloads.map((data) => ({ name: "bench", data }))),
 
-    work: async (handle) => {
+    work: async (handle, { slots }) => {
       worker = new Worker(
         "bench",
         async ({ data }) => await handle(data),
-        { connection, concurrency },
+        { connection, concurrency: slots ?? concurrency },
         ...backend,
       );
       worker.on("error", (error) => console.error(error));

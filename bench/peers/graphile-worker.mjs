@@ -13,6 +13,12 @@ const WORKER = {
   completeJobBatchDelay: 0,
   failJobBatchDelay: 0,
 };
+/** One of many processes: it fetches for itself alone, and the server has 200 connections for all of them. */
+const ofSlots = (slots) => ({
+  concurrentJobs: slots,
+  localQueue: { size: slots },
+  maxPoolSize: 8,
+});
 const quiet = new Logger(() => () => {});
 
 export function open({ url }) {
@@ -56,10 +62,11 @@ export function open({ url }) {
         JSON.stringify(payload),
       ]),
 
-    work: async (handle, { timed, handler }) => {
+    work: async (handle, { timed, handler, slots }) => {
       const localQueue = timed ? PROMPT_QUEUE : LOCAL_QUEUE;
+      const more = slots ? ofSlots(slots) : handler === "waits-1ms" ? WAITING : {};
       runner = await run({
-        preset: { worker: { ...worker, localQueue, ...(handler === "waits-1ms" ? WAITING : {}) } },
+        preset: { worker: { ...worker, localQueue, ...more } },
         noHandleSignals: true,
         taskList: { bench: async (payload) => await handle(payload) },
       });

@@ -50,13 +50,13 @@ export function open({ url }) {
     enqueueMany: async (payloads) => await queue.enqueueMany(Bench, payloads),
     enqueueWithin: async (client, payload) => await queue.in(client).enqueue(Bench, payload),
 
-    work: async (handle, { enhanced = false }) => {
+    work: async (handle, { enhanced = false, slots }) => {
       const handlers = handlersOf(handle, enhanced);
       await start([
         JobsModule.forRoot({ connection }),
         JobsModule.forWorker({
           imports: [moduleOf({ providers: [handlers] })],
-          queues: { bench: SLOTS },
+          queues: { bench: slots ? { concurrency: slots } : SLOTS },
         }),
       ]);
     },

@@ -10,6 +10,8 @@ const WORK = {
   pollingIntervalSeconds: 0.5,
   notifyPollingIntervalSeconds: 0.5,
 };
+/** One of many processes: a batch is as big as it has slots, and the server has 200 connections for all of them. */
+const ofSlots = (slots) => ({ work: { ...WORK, batchSize: slots, localConcurrency: 1 }, max: 8 });
 const QUEUE = { retryLimit: 2, retryDelay: 0 };
 const POOL = 16;
 
@@ -63,12 +65,13 @@ export function open({ url }) {
         db: client({ query: async (text, values) => await connection.query(text, values) }),
       }),
 
-    work: async (handle, { handler, awaited }) => {
-      await start({ migrate: false, useListenNotify: awaited });
+    work: async (handle, { handler, awaited, slots }) => {
+      const own = slots ? ofSlots(slots) : { work: WORK, max: POOL };
+      await start({ migrate: false, useListenNotify: awaited, max: own.max });
       const fails = handler === "fails-twice";
       await boss.work(
         "bench",
-        { ...WORK, ...(fails ? { perJobResults: true } : {}) },
+        { ...own.work, ...(fails ? { perJobResults: true } : {}) },
         fails ? resultsOf(handle) : allOf(handle),
       );
     },

@@ -187,6 +187,15 @@ export const WORKLOADS = [
     full: { perSecond: 1_000, seconds: 5, connections: 8, holdMs: 5, pinnedFor: 100_000 },
   },
   {
+    name: "replicas-1000",
+    title: "latency at 1,000 jobs/s, 12 worker processes of 10 slots each",
+    note: "By single calls of one client. Each hint reaches all the processes, and all but one of them look in vain: the server's CPU says what that costs.",
+    peers: ["ours", "pg-boss", "graphile-worker", "bullmq-redis"],
+    run: latencySteady,
+    awaited: true,
+    full: { perSecond: 1_000, seconds: 5, processes: 12, slots: 10 },
+  },
+  {
     name: "steady",
     title: "60 s of enqueue and work, 64 callers and a worker process; one run",
     note: BULK_NOTE,

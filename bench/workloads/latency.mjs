@@ -14,21 +14,22 @@ export async function latencyIdle(stage, { jobs }) {
 const WARM_UP_SECONDS = 0.5;
 
 /**
- * The same while jobs come at a steady pace, some of them in transactions of the application: there it counts from
- * the commit. Those of the first half second do not count: there processes connect, and meet their code, for the first
+ * The same while jobs come at a steady pace to `processes` workers of so many `slots`, some of them in transactions of
+ * the application: there it counts from the commit. Those of the first half second do not count: there processes connect, and meet their code, for the first
  * time. With `pinned`, a transaction has been open since before so many jobs were run.
  */
 export async function latencySteady(
   stage,
-  { perSecond, seconds, connections = 0, holdMs = 0, pinnedFor = 0 },
+  { perSecond, seconds, connections = 0, holdMs = 0, pinnedFor = 0, processes = 1, slots },
 ) {
   const warmUp = perSecond * WARM_UP_SECONDS;
   const paced = warmUp + perSecond * seconds;
   const jobs = pinnedFor + paced;
   if (pinnedFor > 0) await stage.pin();
-  const workers = await stage.workers(1, { handler: "noop", jobs, timed: true });
+  const workers = await stage.workers(processes, { handler: "noop", jobs, timed: true, slots });
   if (pinnedFor > 0) await stage.producer.call("fill", { count: pinnedFor });
   await stage.ran(workers, pinnedFor);
+  const before = await stage.spent();
   const { sentAt, achieved } = await stage.producer.call("steadily", {
     perSecond,
     count: paced,
@@ -37,16 +38,22 @@ export async function latencySteady(
     holdMs,
   });
   keptPace(achieved, perSecond);
-  return await latencies(stage, workers, { sentAt, jobs, first: pinnedFor, from: warmUp });
+  await stage.ran(workers, jobs);
+  const { serverMs } = await stage.spent();
+  return {
+    ...(await latencies(stage, workers, { sentAt, jobs, first: pinnedFor, from: warmUp })),
+    serverMs: ((serverMs - before.serverMs) / paced) * 1_000,
+  };
 }
 
 /** Of the jobs from number `first` on, but for the `from` first ones of them. */
 async function latencies(stage, workers, { sentAt, jobs, first = 0, from = 0 }) {
   await stage.ran(workers, jobs);
   await stage.producer.call("settled");
-  const [report] = await Promise.all(workers.map((worker) => worker.call("report", jobs)));
-  await settledExactlyOnce(stage, [report], { jobs });
-  const waits = Array.from(sentAt, (at, index) => report.startedAt[first + index] - at).slice(from);
+  const reports = await Promise.all(workers.map((worker) => worker.call("report", jobs)));
+  await settledExactlyOnce(stage, reports, { jobs });
+  const startOf = (n) => Math.max(...reports.map(({ startedAt }) => startedAt[n]));
+  const waits = Array.from(sentAt, (at, index) => startOf(first + index) - at).slice(from);
   return {
     p50: percentile(waits, 0.5),
     p95: percentile(waits, 0.95),
