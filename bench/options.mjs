@@ -4,7 +4,7 @@ import { parseArgs } from "node:util";
 export const USAGE = `npm run bench -- [options]
   --quick                 fewer jobs, fewer workloads, one run: under 3 minutes
   --check                 exit with 1 when a row is missed or incomplete, and say which; at least 5 runs, or --quick
-  --gate                  CPU a job against bench/baseline.json: exit with 1 when it has grown; a minute or two
+  --gate                  CPU a job against bench/baseline.json: exit with 1 when it has grown; a minute
   --gate --baseline       write what was found there
   --only <workload>[,…]   these workloads alone
   --peers <peer>[,…]      these peers alone

@@ -1,3 +1,4 @@
+import { costOf } from "./cost.mjs";
 import { settledExactlyOnce } from "./exactly-once.mjs";
 import { tookPart } from "./took-part.mjs";
 
@@ -53,16 +54,4 @@ export async function drain(
   } finally {
     if (!analysed) await stage.autovacuum(true);
   }
-}
-
-/** What the server spent on some work, and what the work says that its clients did. */
-async function costOf(stage, work) {
-  const before = await stage.spent();
-  const clientMs = await work();
-  const after = await stage.spent();
-  return {
-    clientMs,
-    serverMs: after.serverMs - before.serverMs,
-    walBytes: after.walBytes === undefined ? undefined : after.walBytes - before.walBytes,
-  };
 }
