@@ -14,6 +14,8 @@ const WORK = {
 const ofSlots = (slots) => ({ work: { ...WORK, batchSize: slots, localConcurrency: 1 }, max: 8 });
 const QUEUE = { retryLimit: 2, retryDelay: 0 };
 const POOL = 16;
+/** At a pace that is too much for it calls line up for its pool: they shall be late, and not fail. */
+const PATIENCE_MS = 60_000;
 
 export function open({ url }) {
   const sql = new Sql(url);
@@ -24,6 +26,7 @@ export function open({ url }) {
       connectionString: url,
       schedule: false,
       max: POOL,
+      connectionTimeoutMillis: PATIENCE_MS,
       ...options,
     });
     boss.on("error", (error) => console.error(error));

@@ -189,11 +189,11 @@ export const WORKLOADS = [
   {
     name: "replicas-1000",
     title: "latency at 1,000 jobs/s, 12 worker processes of 10 slots each",
-    note: "By single calls of one client. Each hint reaches all the processes, and all but one of them look in vain: the server's CPU says what that costs.",
+    note: "By single calls of one client. Each hint reaches all the processes, and all but one of them look in vain: the server's CPU says what that costs, and jobs/s who could not keep the pace.",
     peers: ["ours", "pg-boss", "graphile-worker", "bullmq-redis"],
     run: latencySteady,
     awaited: true,
-    full: { perSecond: 1_000, seconds: 5, processes: 12, slots: 10 },
+    full: { perSecond: 1_000, seconds: 5, processes: 12, slots: 10, mayLag: true },
   },
   {
     name: "steady",
