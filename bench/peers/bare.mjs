@@ -19,7 +19,7 @@ import { Nudge } from "./nudge.mjs";
 import { Sql } from "./sql.mjs";
 import { StatementLoop } from "./statement-loop.mjs";
 
-/** The best of a sweep of 500, 1,000 and 2,000 with `drain`, by a tenth; and as many as ours claims at once. */
+/** Of 500, 1,000 and 2,000 the best with `drain`, twice; and as many as ours claims at once. */
 const BATCH = 2_000;
 const RETRIES = 100;
 
