@@ -172,11 +172,11 @@ export const WORKLOADS = [
   {
     name: "latency-1000",
     title: "latency at 1,000 jobs/s, half of them in 5 ms transactions",
-    note: "Half of them by single calls of one client, half in the transactions of 8 more connections, where it counts from the commit. A run in which fewer than 97 % of the 1,000 came through each second has failed. The first half second does not count: processes connect and meet their code.",
+    note: "Half of them by single calls of one client, half in the transactions of 8 more connections, where it counts from the commit. Who cannot enqueue 1,000 a second is asked for fewer, which jobs/s tells. The first half second does not count: processes connect and meet their code.",
     peers: WITH_LATENCY,
     run: latencySteady,
     awaited: true,
-    full: { perSecond: 1_000, seconds: 5, connections: 8, holdMs: 5 },
+    full: { perSecond: 1_000, seconds: 5, connections: 8, holdMs: 5, mayLag: true },
   },
   {
     name: "latency-1000-pinned",
