@@ -225,23 +225,33 @@ const HOT: Hot[] = [
   ...sent(["still_held"], [THREAD], fencedBy("0"), { touches: 3 }),
   ...sent(["find_by_id"], [SETTLE, ...FRONT], () => `${queue()}, '{1,2,3}'`, { touches: 3 }),
   ...sent(["find_by_key"], FRONT, () => `${queue()}, 'work', '{k1,k2}'`, { touches: 2 }),
-  ...sent(["enqueue_unless_there"], FRONT, () => unlike(`'["k1","k2",null]'`)),
-  ...sent(["enqueue_unique"], FRONT, () => `${queue()}, ${keyed(',"window_ms":1000')}, ${lanes()}`),
+  ...sent(["enqueue_unless_there"], FRONT, () => `${unlike(`'["k1","k2",null]'`)}, '50'`),
   ...sent(
     ["enqueue_unique"],
     FRONT,
-    () => `${queue()}, ${keyed(',"conflict":"replace"')}, ${lanes()}`,
+    () => `${queue()}, ${keyed(',"window_ms":1000')}, ${lanes()}, '50'`,
+  ),
+  ...sent(
+    ["enqueue_unique"],
+    FRONT,
+    () => `${queue()}, ${keyed(',"conflict":"replace"')}, ${lanes()}, '50'`,
   ),
   ...sent(
     ["enqueue_fenced"],
     FRONT,
     () =>
-      `${parent()}, ${5 * ROWS}, ${queue()}, ${lane()}, 'work', null, 0, null, null, 'k1', '{}', ${lanes()}`,
+      `${parent()}, ${5 * ROWS}, ${queue()}, ${lane()}, 'work', null, 0, null, null, null, '{}', ${lanes()}`,
+  ),
+  ...sent(
+    ["enqueue_keyed_fenced"],
+    FRONT,
+    () =>
+      `${parent()}, ${5 * ROWS}, ${queue()}, ${lane()}, 'work', null, 0, null, null, 'k1', '{}', ${lanes()}, '50'`,
   ),
   ...sent(
     ["enqueue_unique_fenced"],
     FRONT,
-    () => `${parent()}, ${queue()}, ${keyed(',"window_ms":1000')}, ${lanes()}`,
+    () => `${parent()}, ${queue()}, ${keyed(',"window_ms":1000')}, ${lanes()}, '50'`,
   ),
   ...sent(["cancel", "find_ended"], FRONT, oneJob, { touches: 1 }),
   ...sent(noted("requeue"), FRONT, () => `${queue()}, ${3 * ROWS + 1}, null`),

@@ -94,7 +94,6 @@ export class Coalescer {
     lockMs: number,
     retries: number,
   ): Promise<Locked<Waiting> | undefined> {
-    const sentAt = performance.now();
     const jobs = batch.length === 1 ? batch[0]!.jobs : batch.flatMap((call) => call.jobs);
     try {
       await this.store.number(jobs);
@@ -108,7 +107,7 @@ export class Coalescer {
       answer(batch, holders!, word?.sent === true);
     } catch (error) {
       if (isTransient(error) && retries > 0) return await this.#send(batch, lockMs, retries - 1);
-      const locked = isLockTimeout(error) && !waitedForAll(error, sentAt);
+      const locked = isLockTimeout(error) && !waitedForAll(error, this.store.session);
       if (locked && jobs.some((job) => job.key !== null)) return { calls: batch, error };
       if (batch.length > 1 && (isDataError(error) || locked)) {
         // One is poisoned, or waits for a stranger's transaction: the others shall not pay for it.

@@ -42,7 +42,9 @@ export async function enqueueFor(
       const parent = current();
       const answer = await sent(store, [one], async () => {
         await store.number([job]);
-        return await patiently([job], (lockMs) => insertOnce(store, parent, one, lockMs));
+        return await patiently(store.session, [job], (lockMs) =>
+          insertOnce(store, parent, one, lockMs),
+        );
       });
       if (answer === "lost") {
         if (current() !== parent && round < MAX_ROUNDS) continue;

@@ -100,7 +100,7 @@ export class HeldCalls<C extends Call> {
     const left: C[][] = [];
     for (const name of new Set(sent.map((call) => nameOf(call)))) {
       const again = met.get(name) ?? [];
-      const calls = isHeld ? this.#withoutOverdue(again, locked.error) : again;
+      const calls = this.#withoutOverdue(again, locked?.error);
       calls.push(...this.#behind.get(name)!.splice(0));
       if (calls.length > 0) left.push(calls);
       else this.#behind.delete(name);

@@ -24,7 +24,9 @@ export async function insertTogether(
   try {
     const jobs = all.map((one) => one.job);
     await store.number(jobs);
-    const holders = await patiently(jobs, (lockMs) => insertAll(store, parts, { lockMs }));
+    const holders = await patiently(store.session, jobs, (lockMs) =>
+      insertAll(store, parts, { lockMs }),
+    );
     const found: Holder[] = Array.from({ length: all.length });
     places.forEach((part, p) =>
       part.forEach((place, index) => (found[place] = holders[p]![index]!)),

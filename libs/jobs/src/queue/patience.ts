@@ -1,3 +1,4 @@
+import type { Session } from "../pg/session.js";
 import { isLockTimeout, isRowLocked } from "../pg/sqlstate.js";
 import type { NewJob } from "../store/transitions/new-jobs.js";
 
@@ -17,26 +18,26 @@ export const longer = (pause: number): number => Math.min(pause * 2, LAST_PAUSE_
 /** When the time is over of what has now met a lock for the first time. */
 export const deadline = (): number => performance.now() + PATIENCE_MS - BRIEF_MS;
 
-/** It was the lock of a table, for which everything in the statement has waited, and long enough. */
-export const waitedForAll = (error: unknown, sentAt: number): boolean =>
-  !isRowLocked(error) && performance.now() - sentAt >= PATIENCE_MS - BRIEF_MS;
+/** It was the lock of a table, for which everything in the session's last statement has waited, and long enough. */
+export const waitedForAll = (error: unknown, { heardAt }: Session): boolean =>
+  !isRowLocked(error) && performance.now() - heardAt >= PATIENCE_MS - BRIEF_MS;
 
 export const sleep = async (ms: number): Promise<void> =>
   await new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Does again what has met the lock of a key until its time is over; `lockMs` is how long it may wait for keys each time. */
 export async function patiently<T>(
+  session: Session,
   jobs: readonly Pick<NewJob, "key">[],
   work: (lockMs?: number) => Promise<T>,
 ): Promise<T> {
   if (jobs.every(({ key }) => key === null)) return await work();
   let until: number | undefined;
   for (let pause = FIRST_PAUSE_MS; ; pause = longer(pause)) {
-    const sentAt = performance.now();
     try {
       return await work(BRIEF_MS);
     } catch (error) {
-      if (!isLockTimeout(error) || waitedForAll(error, sentAt)) throw error;
+      if (!isLockTimeout(error) || waitedForAll(error, session)) throw error;
       until ??= deadline();
       if (performance.now() >= until) throw error;
     }

@@ -14,48 +14,56 @@ const LOOK_BACK_MS = 1_000;
 const SEARCH_MS = 500;
 const SEARCH_SHARE = 20;
 const DEAR_SEARCH_MS = SEARCH_MS / SEARCH_SHARE;
+const DEAR_TIMES = 2;
 /** Dear ones are as far apart, and so are their slices at most. */
 const SEARCH_AT_LATEST_MS = 5_000;
 /** Looking back is dear when such a claim takes so much longer than the quickest. */
 const DEAR_MS = 1;
 
+/** The part of the cost of an ordinary claim by which it follows that of the last one. */
+const FOLLOWS = 0.25;
+
 export class Cursor {
   readonly #positions = new Map<number, Position>();
   #lookBackMs = 0;
   #backMs = LOOK_BACK_MS;
-  /** By lane: one whose handler is full has no part in the searches of the others. */
-  readonly #searchedAt = new Map<number, number>();
-  /** What the last search took in all. */
-  #searchMs = 0;
   #quickest = Number.POSITIVE_INFINITY;
+  /** What an ordinary claim costs of late: the way to the server and back, and what else is not the walk of a search. */
+  #ordinaryMs: number | undefined;
+  /** By lane, for one whose handler is full has no part in the searches of the others: when the last one began … */
+  readonly #searchedAt = new Map<number, number>();
+  /** … what it took, and how many in a row were dear: once may be anybody's fault. */
+  readonly #searchMs = new Map<number, number>();
+  readonly #dearTimes = new Map<number, number>();
   /** When something was seen that may lie behind. */
   #askedAt = Number.NEGATIVE_INFINITY;
-  /** Searches that go on, what they have taken, and when their next slices may be walked. */
+  /** Searches that go on. */
   readonly #sweeps = new Map<number, Sweep>();
-  #sweptMs = 0;
-  #nextSliceAt = Number.NEGATIVE_INFINITY;
-  /** Of the last request: all that could be claimed from, those from the beginning, those of which it walks a slice. */
-  #lanes: readonly number[] = [];
+  /** Of the last request: when it was made, the lanes from the beginning, those of which it walks a slice. */
+  #requestedAt = Number.NEGATIVE_INFINITY;
   readonly #fromStart = new Set<number>();
   readonly #sliced = new Set<number>();
 
   /** From where to scan these lanes now, or, of some of them, a slice to walk; `now` in monotonic ms. */
   requests(lanes: readonly { lane: number; room: number }[], now: number): LaneRequest[] {
-    this.#lanes = lanes.map(({ lane }) => lane);
+    const slicedBefore = this.slicing;
+    this.#requestedAt = now;
     this.#fromStart.clear();
     this.#sliced.clear();
     // One is due: those that would be soon go with it, or each of many lanes would make a claim dear.
-    if (this.#lanes.some((lane) => this.#overdue(lane, now) >= 1))
-      for (const lane of this.#lanes) if (this.#overdue(lane, now) >= 0.5) this.#search(lane);
-    if (now >= this.#nextSliceAt) {
-      const swept = lanes.filter(({ lane }) => this.#sweeps.has(lane));
-      if (swept.length > 0) return this.#slices(swept);
-    }
-    return lanes.map(({ lane, room }) =>
-      this.#fromStart.has(lane)
-        ? { lane, room, backMs: 0, ...START }
-        : { lane, room, backMs: this.#lookBackMs, ...(this.#positions.get(lane) ?? START) },
-    );
+    if (lanes.some(({ lane }) => this.#overdue(lane, now) >= 1))
+      for (const { lane } of lanes) if (this.#overdue(lane, now) >= 0.5) this.#search(lane, now);
+    // What has come meanwhile does not wait for the past.
+    const due = slicedBefore
+      ? []
+      : lanes.filter(({ lane }) => now >= (this.#sweeps.get(lane)?.dueAt ?? Infinity));
+    return due.length > 0
+      ? this.#slices(due)
+      : lanes.map(({ lane, room }) =>
+          this.#fromStart.has(lane)
+            ? { lane, room, backMs: 0, ...START }
+            : { lane, room, backMs: this.#lookBackMs, ...(this.#positions.get(lane) ?? START) },
+        );
   }
 
   #slices(lanes: readonly { lane: number; room: number }[]): LaneRequest[] {
@@ -72,40 +80,44 @@ export class Cursor {
     return this.#sliced.size > 0;
   }
 
-  /** To walk from the beginning takes longer than it may: finished jobs are in the way. */
+  /** To walk some lane from the beginning takes longer than it may. */
   get dear(): boolean {
-    return this.#searchMs > DEAR_SEARCH_MS;
+    for (const lane of this.#dearTimes.keys()) if (this.isDear(lane)) return true;
+    return false;
   }
 
-  /** The time since the last search of a lane, in parts of that until the next. */
+  /** Finished jobs are in the way. */
+  isDear(lane: number): boolean {
+    return (this.#dearTimes.get(lane) ?? 0) >= DEAR_TIMES;
+  }
+
+  /** The time since the last search of a lane began, in parts of that until the next. */
   #overdue(lane: number, now: number): number {
     if (this.#sweeps.has(lane)) return 0;
     const last = this.#searchedAt.get(lane);
     if (last === undefined) return Number.POSITIVE_INFINITY;
-    return (now - last) / Math.max(this.#every(last), 1e-3);
+    return (now - last) / Math.max(this.#every(lane, last), 1e-3);
   }
 
   /** The time from a search to the next; slices keep to their share by themselves. */
-  #every(last: number): number {
+  #every(lane: number, last: number): number {
     const asked = last <= this.#askedAt;
-    if (this.dear) return asked ? 0 : SEARCH_AT_LATEST_MS;
-    return Math.max(asked ? 0 : SEARCH_MS, SEARCH_SHARE * this.#searchMs);
+    if (this.isDear(lane)) return asked ? 0 : SEARCH_AT_LATEST_MS;
+    const shareMs = SEARCH_SHARE * (this.#searchMs.get(lane) ?? 0);
+    return Math.min(Math.max(asked ? 0 : SEARCH_MS, shareMs), SEARCH_AT_LATEST_MS);
   }
 
-  #search(lane: number): void {
+  #search(lane: number, now: number): void {
     const position = this.#positions.get(lane);
     // A lane that was never claimed from is walked at once: what is in its way is not that of the others.
-    if (!this.dear || !position) this.#fromStart.add(lane);
-    else this.#sweeps.set(lane, new Sweep(position));
+    if (!this.isDear(lane) || !position) this.#fromStart.add(lane);
+    else this.#sweeps.set(lane, new Sweep(position, now));
   }
 
   /** Learns from the claim that {@link requests} was for. */
   learn(claims: readonly Claim[], full: boolean, costMs: number, now: number): void {
     if (this.slicing) return this.#walked(full, costMs, now);
-    if (this.#fromStart.size === 0 && this.#lookBackMs > 0) {
-      const dear = costMs - this.#quickest > DEAR_MS;
-      this.#backMs = dear ? this.#backMs / 2 : Math.min(LOOK_BACK_MS, this.#backMs * 2);
-    }
+    if (this.#fromStart.size === 0) this.#ordinary(costMs);
     this.#quickest = Math.min(this.#quickest, costMs);
     for (const { lane, runAt, id } of claims) {
       const known = this.#positions.get(lane);
@@ -113,41 +125,56 @@ export class Cursor {
       if ((this.#fromStart.has(lane) && full) || known === undefined || isBehind(known, runAt, id))
         this.#positions.set(lane, { at: runAt, id });
     }
-    if (this.#fromStart.size > 0) this.#searched(this.#fromStart, costMs, now);
+    this.#searched(this.#fromStart, this.#walkOf(costMs));
     this.#lookBackMs = full ? 0 : this.#backMs;
   }
 
-  /** These lanes have been searched; the search took so long in all. */
-  #searched(lanes: Iterable<number>, costMs: number, now: number): void {
-    this.#searchMs = costMs;
+  #ordinary(costMs: number): void {
+    this.#ordinaryMs =
+      this.#ordinaryMs === undefined
+        ? costMs
+        : this.#ordinaryMs + FOLLOWS * (costMs - this.#ordinaryMs);
+    if (this.#lookBackMs === 0) return;
+    const dear = costMs - this.#quickest > DEAR_MS;
+    this.#backMs = dear ? this.#backMs / 2 : Math.min(LOOK_BACK_MS, this.#backMs * 2);
+  }
+
+  /** What a claim took to walk the past, as far as can be told. */
+  #walkOf(costMs: number): number {
+    return Math.max(0, costMs - (this.#ordinaryMs ?? 0));
+  }
+
+  /** These lanes were searched from the beginning; it took so long in all. */
+  #searched(lanes: Iterable<number>, walkMs: number): void {
     for (const lane of lanes) {
-      this.#searchedAt.set(lane, now);
+      this.#took(lane, walkMs, this.#requestedAt);
       // One without a place would be back at the beginning each time.
-      if (this.dear && !this.#positions.has(lane))
+      if (this.isDear(lane) && !this.#positions.has(lane))
         this.#positions.set(lane, { at: lately(), id: "0" });
     }
-    this.#rest(costMs, now);
   }
 
   #walked(full: boolean, costMs: number, now: number): void {
-    this.#sweptMs += costMs;
-    // There is more in these slices than could be taken: once more, at once.
-    if (full) return void (this.#nextSliceAt = now);
-    this.#rest(costMs, now);
-    const ended = [...this.#sliced].filter((lane) =>
-      this.#sweeps.get(lane)!.walked(costMs / this.#sliced.size),
-    );
-    for (const lane of ended) {
+    const walkMs = this.#walkOf(costMs) / this.#sliced.size;
+    for (const lane of this.#sliced) {
+      const sweep = this.#sweeps.get(lane)!;
+      this.#rest(sweep, full ? 0 : walkMs, now);
+      if (!sweep.walked(walkMs, full)) continue;
       this.#sweeps.delete(lane);
-      this.#searchedAt.set(lane, now);
+      this.#took(lane, sweep.walkedMs, sweep.beganAt);
     }
-    if (this.#sweeps.size > 0) return;
-    this.#searchMs = this.#sweptMs;
-    this.#sweptMs = 0;
   }
 
-  #rest(costMs: number, now: number): void {
-    this.#nextSliceAt = now + Math.min(SEARCH_SHARE * costMs, SEARCH_AT_LATEST_MS);
+  #took(lane: number, walkMs: number, beganAt: number): void {
+    this.#searchedAt.set(lane, beganAt);
+    this.#searchMs.set(lane, walkMs);
+    const times = walkMs > DEAR_SEARCH_MS ? (this.#dearTimes.get(lane) ?? 0) + 1 : 0;
+    this.#dearTimes.set(lane, times);
+  }
+
+  /** All sweeps together keep to the share. */
+  #rest(sweep: Sweep, walkMs: number, now: number): void {
+    sweep.dueAt = now + Math.min(SEARCH_SHARE * walkMs * this.#sweeps.size, SEARCH_AT_LATEST_MS);
   }
 
   /**
@@ -155,10 +182,15 @@ export class Cursor {
    * rows before the cursor than a statement may walk.
    */
   gaveUp(costMs: number, now: number): void {
-    if (this.#fromStart.size > 0) this.#searched(this.#fromStart, costMs, now);
-    else if (this.slicing) {
-      for (const lane of this.#sliced) this.#sweeps.get(lane)!.gaveUp();
-      this.#rest(costMs, now);
+    if (this.#fromStart.size > 0) {
+      for (const lane of this.#fromStart) this.#dearTimes.set(lane, DEAR_TIMES);
+      this.#searched(this.#fromStart, costMs);
+    } else if (this.slicing) {
+      for (const lane of this.#sliced) {
+        const sweep = this.#sweeps.get(lane)!;
+        sweep.gaveUp();
+        this.#rest(sweep, costMs, now);
+      }
     } else this.#backMs /= 2;
     this.#lookBackMs = Math.min(this.#lookBackMs, this.#backMs);
   }
@@ -168,17 +200,15 @@ export class Cursor {
     this.#askedAt = now;
   }
 
-  /** To look at these lanes from the beginning took so long: searches are likely to take as long. */
-  lookTook(costMs: number, lanes: readonly number[], now: number): void {
-    if (costMs > Math.max(DEAR_SEARCH_MS, this.#searchMs)) this.#searched(lanes, costMs, now);
-  }
-
-  /** In so many ms a claim would go on with a search; undefined: none is under way, or asked for. */
-  pendingIn(now: number): number | undefined {
-    const waits = this.#lanes.flatMap((lane) => {
-      if (this.#sweeps.has(lane)) return [this.#nextSliceAt - now];
+  /** In so many ms a claim of these lanes would go on with a search; undefined: none is under way, or asked for. */
+  pendingIn(lanes: readonly number[], now: number): number | undefined {
+    const waits = lanes.flatMap((lane) => {
+      const sweep = this.#sweeps.get(lane);
+      if (sweep) return [sweep.dueAt - now];
       const last = this.#searchedAt.get(lane);
-      return last === undefined || last > this.#askedAt ? [] : [last + this.#every(last) - now];
+      return last === undefined || last > this.#askedAt
+        ? []
+        : [last + this.#every(lane, last) - now];
     });
     return waits.length === 0 ? undefined : Math.max(0, Math.min(...waits));
   }

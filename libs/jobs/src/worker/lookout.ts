@@ -12,6 +12,8 @@ import type { QueueWorker } from "./queue-worker.js";
 /** A look that takes a larger share of the poll interval starts at the cursors, most of the time. */
 const DEAR_SHARE = 20;
 const RESCAN_AT_LATEST_MS = 5_000;
+/** Once may be anybody's fault. */
+const DEAR_LOOKS = 2;
 /** Looks that follow a claim are so far apart: a busy queue is not looked at all the time. */
 const NEXT_LOOK_MS = 50;
 const MAX_DOUBLINGS = 3;
@@ -49,6 +51,10 @@ export class Lookout {
   #again = false;
   #cost = 0;
   #wholeAt = Number.NEGATIVE_INFINITY;
+  /** So many whole looks in a row were dear. */
+  #dearLooks = 0;
+  #searchedAt = Number.NEGATIVE_INFINITY;
+  #probed = 0;
 
   constructor(private readonly ports: LookoutPorts) {}
 
@@ -121,24 +127,25 @@ export class Lookout {
 
   async #lookOnce(): Promise<void> {
     const { session, queues } = this.ports;
-    const from = monotonic();
+    let from = monotonic();
     const whole = this.#worthWhole(from);
     const asked = new Set(queues.keys());
-    const seen = await look(
-      session,
-      [...asked],
-      this.#lanes(whole),
-      this.ports.mayTakeOver(),
-    ).catch((error: unknown) => {
+    const lanes = this.#lanes(whole);
+    const looking = session.exclusive(async (run) => {
+      // What it waited for in line is not its cost.
+      from = monotonic();
+      return await look({ run }, [...asked], lanes, this.ports.mayTakeOver());
+    });
+    const seen = await looking.catch((error: unknown) => {
       // Too many dead rows before the cursors: the next looks start at them, or none would ever be answered.
-      if (whole && isStatementTimeout(error)) this.#lookedWhole(from, asked);
+      if (whole && isStatementTimeout(error)) this.#lookedWhole(from);
       throw error;
     });
     this.answeredAt = monotonic();
     this.ports.clock(seen.now);
     this.ports.outage.over();
-    if (whole) this.#lookedWhole(from, asked);
-    else this.#search(from);
+    if (whole) this.#lookedWhole(from);
+    this.#search(from);
     // One that has come meanwhile is seen by the next look.
     const known = [...queues].filter(([id]) => asked.has(id));
     if (known.some(([id, { settings }]) => seen.names.get(id) !== settings.name))
@@ -159,30 +166,30 @@ export class Lookout {
 
   /** Whether it may start at the beginning of the lanes. */
   #worthWhole(now: number): boolean {
-    for (const { cursor } of this.ports.queues.values()) if (cursor.dear) return false;
     return (
       this.#cost * DEAR_SHARE < this.ports.pollMs || now - this.#wholeAt >= RESCAN_AT_LATEST_MS
     );
   }
 
-  #lookedWhole(from: number, asked: ReadonlySet<number>): void {
+  #lookedWhole(from: number): void {
     this.#wholeAt = monotonic();
     this.#cost = this.#wholeAt - from;
-    if (this.#cost * DEAR_SHARE < this.ports.pollMs) return;
-    for (const [id, { cursor, lanes }] of this.ports.queues)
-      if (asked.has(id))
-        cursor.lookTook(
-          this.#cost,
-          lanes.map(({ lane }) => lane.lane),
-          this.#wholeAt,
-        );
+    this.#dearLooks = this.#cost * DEAR_SHARE < this.ports.pollMs ? 0 : this.#dearLooks + 1;
   }
 
-  /** What a look does not see is searched for by claims, a little at a time. */
+  /**
+   * What a look does not see is searched for by claims, a little at a time. Where looks are dear, and it is not known
+   * which of the queues make them so, the claims of one after another find out.
+   */
   #search(now: number): void {
-    if (now - this.#wholeAt < RESCAN_AT_LATEST_MS) return;
-    this.#wholeAt = now;
-    for (const queue of this.ports.queues.values()) {
+    if (now - this.#searchedAt < RESCAN_AT_LATEST_MS) return;
+    this.#searchedAt = now;
+    const queues = [...this.ports.queues.values()];
+    const unknown = queues.filter(({ cursor }) => !cursor.dear);
+    const searching = queues.filter(({ cursor }) => cursor.dear);
+    if (this.#dearLooks >= DEAR_LOOKS && unknown.length > 0)
+      searching.push(unknown[this.#probed++ % unknown.length]!);
+    for (const queue of searching) {
       queue.cursor.rescan(now);
       this.ports.found(queue);
     }
@@ -198,7 +205,7 @@ export class Lookout {
         ...open.map(({ lane: { lane } }) => ({
           queueId,
           lane,
-          ...(whole ? start : queue.cursor.position(lane)),
+          ...(whole && !queue.cursor.dear ? start : queue.cursor.position(lane)),
         })),
         // A suspect is seen behind a full handler too: it waits for this process to be empty, not for a slot.
         ...queue.lanes.map(({ lane: { lane } }) => ({

@@ -33,6 +33,8 @@ export class QueueWorker {
   barren = 0;
   /** Other processes were not told of jobs, since this one had a free slot. */
   othersWait = false;
+  /** The last claim brought as much as it could: there may be more. */
+  leftOver = false;
   #lanes: ServedLane[] = [];
   readonly #byLane = new Map<number, ServedLane>();
   #turn = 0;
@@ -82,15 +84,19 @@ export class QueueWorker {
     return this.#lanes.some(({ more, slots }) => more && slots.open) && this.room > 0;
   }
 
-  /** Nothing is known of that could be claimed. */
+  /** Nothing is known of that could be claimed and started here; lanes of full handlers do not count. */
   get empty(): boolean {
-    return this.#lanes.every(({ more }) => !more);
+    return this.#lanes.every(({ more, slots }) => !more || slots.held >= slots.usable);
   }
 
   /** In so many ms a claim is worth while, unasked; undefined: only a hint or a look can tell. */
   againIn(now: number): number | undefined {
     const { pauseMs } = this.trickle;
-    const pendingMs = this.cursor.pendingIn(now);
+    const lanes = this.#lanes.filter(({ slots }) => slots.held < slots.usable);
+    const pendingMs = this.cursor.pendingIn(
+      lanes.map(({ lane }) => lane.lane),
+      now,
+    );
     return pauseMs === undefined || pendingMs === undefined
       ? (pauseMs ?? pendingMs)
       : Math.min(pauseMs, pendingMs);
@@ -165,6 +171,7 @@ export class QueueWorker {
     const all = claims.length >= ask.room;
     const full = ask.lanes.filter(({ lane, room }) => all || (perLane.get(lane) ?? 0) >= room);
     for (const { lane } of full) this.#byLane.get(lane)!.more = true;
+    this.leftOver = full.length > 0;
     this.cursor.learn(claims, full.length > 0, costMs, now);
   }
 

@@ -7,10 +7,10 @@ const FIRST_SLICE_MS = 1_000;
 const LEAST_SLICE_MS = 1;
 /** A thousand years: there is nothing before. */
 const END_MS = 3.156e13;
-/** A slice that is walked so soon is followed by a longer one; one that takes so long by a shorter one. */
 const QUICK_MS = 2;
 const SLOW_MS = 20;
-const LONGER = 16;
+const MUCH_LONGER = 16;
+const LONGER = 2;
 const SHORTER = 4;
 
 /** A place in the order of a lane. */
@@ -20,22 +20,49 @@ export interface Position {
 }
 
 export class Sweep {
+  /** What all of its slices have taken. */
+  walkedMs = 0;
+  /** When its next slice may be walked. */
+  dueAt = Number.NEGATIVE_INFINITY;
   #nearMs = 0;
   #sliceMs = FIRST_SLICE_MS;
+  /** What the slice before took, if it was slow. */
+  #slowMs: number | undefined;
 
-  /** @param from where it begins to go back. */
-  constructor(readonly from: Position) {}
+  constructor(
+    /** Where it begins to go back. */
+    readonly from: Position,
+    readonly beganAt: number,
+  ) {}
 
-  /** The slice that is next: so far behind its beginning, from and to. */
+  /**
+   * The slice that is next: so far behind its beginning, from and to. The first one goes on up to now: the lease of
+   * another process may have run out before the place where our claims are.
+   */
   get slice(): { backMs: number; untilMs: number } {
-    return { backMs: Math.min(this.#nearMs + this.#sliceMs, END_MS), untilMs: this.#nearMs };
+    return {
+      backMs: Math.min(this.#nearMs + this.#sliceMs, END_MS),
+      untilMs: this.#first ? -END_MS : this.#nearMs,
+    };
   }
 
-  /** The slice was walked in so many ms; answers whether it was the last one. */
-  walked(costMs: number): boolean {
+  get #first(): boolean {
+    return this.#nearMs === 0;
+  }
+
+  /**
+   * The slice was walked in so many ms, `full`: it may hold more than was taken. Then it is walked again, but for the
+   * first one, whose end is where jobs come all the time. Answers whether it was the last one.
+   */
+  walked(walkMs: number, full: boolean): boolean {
+    this.walkedMs += walkMs;
+    if (full && !this.#first) return false;
     this.#nearMs += this.#sliceMs;
-    if (costMs < QUICK_MS) this.#sliceMs *= LONGER;
-    else if (costMs > SLOW_MS) this.#shorten();
+    if (walkMs > SLOW_MS) this.#slow(walkMs);
+    else {
+      this.#sliceMs *= walkMs < QUICK_MS ? MUCH_LONGER : LONGER;
+      this.#slowMs = undefined;
+    }
     return this.#nearMs >= END_MS;
   }
 
@@ -43,6 +70,14 @@ export class Sweep {
   gaveUp(): void {
     if (this.#sliceMs <= LEAST_SLICE_MS) this.#nearMs += this.#sliceMs;
     this.#shorten();
+  }
+
+  /** A shorter one that takes as long says that it is not the walk that takes it. */
+  #slow(walkMs: number): void {
+    const inVain = this.#slowMs !== undefined && walkMs > this.#slowMs / 2;
+    this.#slowMs = inVain ? undefined : walkMs;
+    if (inVain) this.#sliceMs *= MUCH_LONGER;
+    else this.#shorten();
   }
 
   #shorten(): void {

@@ -363,6 +363,7 @@ export class Worker {
     if (this.state !== "working") return;
     this.state = "waiting";
     for (const queue of this.#queues.byId.values()) this.#slots.handBackWaiting(queue);
+    this.#revisits.stop();
     // The new schema gives worker ids from 1 again: ours may become somebody else's.
     this.#claimer.forgetId();
     this.#queues.forget();
@@ -424,7 +425,7 @@ export class Worker {
   /** There may be room in this queue, or something to claim. */
   #moved(queue: QueueWorker): void {
     this.#quarantine.moved();
-    if (!this.#open) return;
+    if (!this.#open || !this.#queues.includes(queue)) return;
     this.#slots.fill(queue);
     if (!queue.claiming && queue.hungry) void this.#feed(queue);
   }
@@ -437,7 +438,7 @@ export class Worker {
     this.#lookout.claimed(queue);
     if (queue.othersWait) {
       queue.othersWait = false;
-      if (!queue.empty) this.ports.tellOthers(queue.settings.id);
+      if (queue.leftOver) this.ports.tellOthers(queue.settings.id);
     }
     // What moved during the pause after a failure was not heeded.
     if (!fed) this.#moved(queue);
