@@ -1,9 +1,9 @@
 import type { Session } from "../pg/session.js";
-import { isCheckViolation, isStatementTimeout } from "../pg/sqlstate.js";
+import { isCheckViolation, isLockTimeout, isStatementTimeout } from "../pg/sqlstate.js";
 import { type Claim, NEVER, claim } from "../store/transitions/claim.js";
 import type { Writes } from "../store/transitions/noted.js";
 import { monotonic } from "./held.js";
-import type { Outage } from "./outage.js";
+import { type Outage, unanswered } from "./outage.js";
 import type { ClaimAsk, QueueWorker } from "./queue-worker.js";
 import type { Slots } from "./slots.js";
 
@@ -87,7 +87,8 @@ export class Claimer {
       return true;
     } catch (error) {
       queue.want();
-      await this.ports.outage.met("claiming failed and is tried again", error);
+      const why = isLockTimeout(error) ? unanswered(error) : "claiming failed and is tried again";
+      await this.ports.outage.met(why, error);
       return false;
     } finally {
       queue.claiming = false;
