@@ -14,12 +14,12 @@ const LOOK_BACK_MS = 1_000;
 const SEARCH_MS = 500;
 const SEARCH_SHARE = 20;
 const DEAR_SEARCH_MS = SEARCH_MS / SEARCH_SHARE;
+/** Once may be anybody's fault. */
 const DEAR_TIMES = 2;
 /** Dear ones are as far apart, and so are their slices at most. */
 const SEARCH_AT_LATEST_MS = 5_000;
 /** Looking back is dear when such a claim takes so much longer than the quickest. */
 const DEAR_MS = 1;
-
 /** The part of the cost of an ordinary claim by which it follows that of the last one. */
 const FOLLOWS = 0.25;
 
@@ -54,9 +54,10 @@ export class Cursor {
     if (lanes.some(({ lane }) => this.#overdue(lane, now) >= 1))
       for (const { lane } of lanes) if (this.#overdue(lane, now) >= 0.5) this.#search(lane, now);
     // What has come meanwhile does not wait for the past.
-    const due = slicedBefore
-      ? []
-      : lanes.filter(({ lane }) => now >= (this.#sweeps.get(lane)?.dueAt ?? Infinity));
+    const due =
+      slicedBefore || this.#sweeps.size === 0
+        ? []
+        : lanes.filter(({ lane }) => now >= (this.#sweeps.get(lane)?.dueAt ?? Infinity));
     return due.length > 0
       ? this.#slices(due)
       : lanes.map(({ lane, room }) =>

@@ -1,8 +1,10 @@
 import { monotonic } from "./held.js";
 import type { QueueWorker } from "./queue-worker.js";
 
-/** Claims that are made unasked, a little after a queue was found empty: jobs trickle into it, a search
- * goes on, or a hint is not to be followed at once. */
+/**
+ * Claims that are made unasked, a little after a queue was found empty: jobs trickle into it, a search goes on, or a
+ * hint is not to be followed at once.
+ */
 export class Revisits {
   readonly #timers = new Map<QueueWorker, { at: number; timer: NodeJS.Timeout }>();
 

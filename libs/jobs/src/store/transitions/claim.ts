@@ -1,7 +1,7 @@
 import { type Runner, Statement, arrayOf } from "../../pg/statement.js";
 import { type Writes, modeIs } from "./noted.js";
 
-/** Where the scan of a lane starts. A hint only: what lies before is found by the next rescan. */
+/** Where the scan of a lane starts. A hint only: what lies before is found by the next search. */
 export interface LaneRequest {
   lane: number;
   /** As PostgreSQL wrote it; '-infinity' = from the start. */
