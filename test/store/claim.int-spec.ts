@@ -65,6 +65,7 @@ describe("a claim", () => {
       timeoutMs: 2_500,
       runAt: expect.stringContaining(at.toISOString().slice(0, 19).replace("T", " ")),
       payload: '{"a": [1]}',
+      headers: null,
       rescued: false,
       cancelled: false,
     });

@@ -52,7 +52,10 @@ describe("under a pinned horizon", () => {
   /** Whether a look finds the roll-up worth its turn, and through how many pages it goes for that. */
   const looked = async () => {
     const { runner, plans } = explaining(claims);
-    const { chores } = await look(runner, [hands.queueId], [], true);
+    const { chores } = await look(runner, [hands.queueId], [], {
+      takeOver: true,
+      schedules: false,
+    });
     return { worth: chores.includes("rollup"), pages: pages(plans[0]!) };
   };
 

@@ -13,6 +13,7 @@ import type { Bench } from "./harness.js";
 export const idleHandler = (kind: string, concurrency: number | null = null): Handler => ({
   definition: defineJob(kind),
   concurrency,
+  schedule: null,
   policy: BUILT_IN_POLICY,
   run: () => undefined,
   name: `${kind}.run`,

@@ -14,6 +14,7 @@ const claim = (over: Partial<Claim> = {}): Claim => ({
   timeoutMs: null,
   runAt: "2026-01-01 00:00:00+00",
   payload: "{}",
+  headers: null,
   rescued: false,
   cancelled: false,
   ...over,

@@ -15,6 +15,7 @@ const context = { id: "1-1" } as JobContext;
 const handlerOf = (run: Handler["run"], definition: Definition = defineJob("any")): Handler => ({
   definition,
   concurrency: null,
+  schedule: null,
   policy: BUILT_IN_POLICY,
   run,
   name: "Any.run",

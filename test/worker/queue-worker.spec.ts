@@ -26,6 +26,7 @@ const claim = (laneNumber: number): Claim => ({
   timeoutMs: null,
   runAt: "2026-01-01 00:00:00+00",
   payload: "{}",
+  headers: null,
   rescued: false,
   cancelled: false,
 });

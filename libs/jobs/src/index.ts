@@ -13,12 +13,19 @@ export { runWorker, type RunningWorker } from "./run-worker.js";
 export type { HealthOptions, RunWorkerOptions } from "./run-worker.options.js";
 export { JobQueue, type TransactionalQueue } from "./queue/job-queue.js";
 export type { Item } from "./queue/call.js";
+export type { JobSchedules, PauseOptions } from "./queue/schedules.js";
 export type { TransactionLike } from "./queue/transaction.js";
 export { type JobLogPage, type JobPage, JobInspector } from "./queue/job-inspector.js";
 export { isJobContext } from "./handler/job-host.js";
 export { Job, Payload } from "./handler/handler-params.js";
 export { JobHandler } from "./handler/job-handler.decorator.js";
-export type { JobContext, JobLogger, TransactionSource } from "./handler/job-context.js";
+export { ScheduledJob, type ScheduledJobOptions } from "./handler/scheduled-job.decorator.js";
+export type {
+  JobContext,
+  JobLogger,
+  ScheduledRun,
+  TransactionSource,
+} from "./handler/job-context.js";
 export {
   defineJob,
   type Definition,
@@ -46,6 +53,9 @@ export type { JobLogLine, JobProgress } from "./store/reads/reports.js";
 export type { AttemptError, JobSummary, JobView } from "./store/reads/job.js";
 export type { KindCounts, QueueCounts, QueueHealth } from "./store/reads/stats.js";
 export type { WorkerView } from "./store/reads/workers.js";
+export type { ScheduleView } from "./store/schedules/schedule.js";
+export type { Overlap, ScheduleOptions, Timetable } from "./job/schedule.js";
+export type { Misfire } from "./job/ticks.js";
 export type { CancelAnswer } from "./store/transitions/cancel.js";
 export type { RequeueAnswer } from "./store/transitions/requeue.js";
 export {
@@ -68,11 +78,13 @@ export {
   PayloadCheckFailedError,
   PayloadInvalidError,
   PayloadTooLargeError,
+  ScheduleDeclaredError,
   SchemaNotReadyError,
   ShutdownError,
   TransactionEndedError,
   TransactionFailedError,
   TransactionOverError,
   TransactionUsedError,
+  UnknownScheduleError,
   type ErrorCode,
 } from "./job/errors.js";

@@ -23,10 +23,15 @@ import {
 } from "./jobs.options.js";
 import { JobsRoot } from "./jobs.root.js";
 import { WORKER_OPTIONS } from "./jobs.tokens.js";
+import { payloadFor } from "./queue/call.js";
+import { type DeclaredSchedule, DeclaredSchedules } from "./queue/declared-schedules.js";
 import { enqueueFor } from "./queue/enqueue-for.js";
 import { onTransaction } from "./queue/transaction.js";
+import { serviceName } from "./service-name.js";
+import { ScheduleDuty, type ScheduleWatch } from "./upkeep/schedules.js";
 import { runChore } from "./upkeep/upkeep.js";
 import type { Attempt } from "./worker/attempt.js";
+import { causeOf } from "./worker/outage.js";
 import { Worker } from "./worker/worker.js";
 
 /**
@@ -79,10 +84,10 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
   }
 
   /** Here, so that what is wrong fails the boot: with every worker of the app, in one message. */
-  onModuleInit(): void {
+  async onModuleInit(): Promise<void> {
     const workers = this.#ofThisApp();
     const problems = [
-      ...new Set(workers.flatMap((one) => one.#problems())),
+      ...new Set((await Promise.all(workers.map((one) => one.#problems()))).flat()),
       ...this.#tooFewConnections(workers.length),
     ];
     if (problems.length > 0) this.#refuse(problems);
@@ -138,6 +143,13 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
       );
     const { store, hints, database, events } = this.#root;
     const { notify, payloadLimit, resultLimit, keepFinishedMs } = this.#root.options;
+    const schedules = new DeclaredSchedules(scheduled(handlers), {
+      store,
+      payloadLimit,
+      service: this.options.service ?? serviceName(process.argv[1]),
+      log: (level, message, params) => this.#logger[level](message, params),
+    });
+    const duty = new ScheduleDuty(store, this.#watch());
     const worker: Worker = new Worker(
       {
         leaseMs,
@@ -155,6 +167,12 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         handlers,
         hint: (queueId, kind) => hints.hint(queueId, kind),
         tellOthers: (queueId) => hints.tellOthers({ queueId }),
+        schedules: {
+          ready: () => schedules.ready,
+          fire: async () => await duty.run(),
+          keep: async () => await schedules.keep(),
+          forget: () => schedules.forget(),
+        },
         chore: async (name) =>
           await runChore(store, name, {
             keepFinishedMs,
@@ -184,6 +202,27 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
     return worker;
   }
 
+  #watch(): ScheduleWatch {
+    const { events, hints } = this.#root;
+    return {
+      fired: ({ schedule: { name, queueId, kind, queue }, ids, leftOut }) => {
+        if (events.heard("enqueued"))
+          for (const id of ids) events.emit({ event: "enqueued", id, kind, queue });
+        if (ids.length > 0) hints.hint(queueId, kind);
+        if (leftOut > 0)
+          this.#logger.log("Ticks were left out: the job before them is not over", {
+            schedule: name,
+            ticks: leftOut,
+          });
+      },
+      failed: ({ name }, error) =>
+        this.#logger.error("A schedule is due and cannot be seen to", {
+          schedule: name,
+          cause: causeOf(error),
+        }),
+    };
+  }
+
   #explored(): Exploration {
     return (this.#found ??= this.explorer.explore(
       this,
@@ -193,10 +232,28 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
     ));
   }
 
-  #problems(): string[] {
+  async #problems(): Promise<string[]> {
     const { handlers, problems } = this.#explored();
     const { queues } = this.options;
-    return [...problems, ...(queues ? unserved(handlers, [...queues.keys()]) : [])];
+    return [
+      ...problems,
+      ...(queues ? unserved(handlers, [...queues.keys()]) : []),
+      ...(await this.#unfitPayloads(handlers)),
+    ];
+  }
+
+  /** Else each tick would enqueue a job that its own handler refuses. */
+  async #unfitPayloads(handlers: readonly Handler[]): Promise<string[]> {
+    const problems: string[] = [];
+    for (const { name, definition, schedule } of handlers) {
+      if (!schedule) continue;
+      try {
+        await payloadFor(definition, schedule.payload, this.#root.options.payloadLimit);
+      } catch (error) {
+        problems.push(`${name}: payload: ${(error as Error).message}`);
+      }
+    }
+    return problems;
   }
 
   #tooFewConnections(workers: number): string[] {
@@ -228,6 +285,9 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
       this.#logger.warn("No @JobHandler() found in the imports of forWorker: nothing to do");
   }
 }
+
+const scheduled = (handlers: readonly Handler[]): DeclaredSchedule[] =>
+  handlers.flatMap(({ definition, schedule }) => (schedule ? [{ definition, ...schedule }] : []));
 
 /** The log of one attempt: every line carries the job. */
 class JobLog {

@@ -90,6 +90,11 @@ export interface WorkerOptions {
   imports: NonNullable<ModuleMetadata["imports"]>;
   /** The queues to serve; absent: those of the handlers, with default options. */
   queues?: Record<string, QueueOptions>;
+  /**
+   * The name of this service, 1..64 characters: a schedule whose `@ScheduledJob` is gone is retired by the service that
+   * declared it. Default: its package and the file that it is started by.
+   */
+  service?: string;
   /** How long a silent process keeps its jobs; 1 s..1 d, default 30 s. */
   lease?: Duration;
   /** How often to look for jobs without a hint; 100 ms..60 s, default 2 s. */
@@ -141,6 +146,8 @@ export interface ParsedWorkerOptions {
   readonly imports: NonNullable<ModuleMetadata["imports"]>;
   /** By name; null: those of the handlers. */
   readonly queues: ReadonlyMap<string, ParsedQueueOptions> | null;
+  /** Null: nothing was said. */
+  readonly service: string | null;
   readonly leaseMs: number;
   readonly pollMs: number;
   readonly graceMs: number;
@@ -168,7 +175,7 @@ const JOBS_KEYS =
   );
 const SOURCES = ["useFactory", "useClass", "useExisting"];
 const ASYNC_KEYS = ["imports", "inject", "provideInjectionTokensFrom", ...SOURCES];
-const WORKER_KEYS = "imports queues lease poll grace globalEnhancers".split(" ");
+const WORKER_KEYS = "imports queues service lease poll grace globalEnhancers".split(" ");
 const QUEUE_KEYS = "concurrency prefetch history keep archiveDead pruneDead".split(" ");
 
 /** Checks the options of `JobsModule.forRoot`. @throws OptionsError with all problems. */
@@ -220,6 +227,7 @@ export function parseWorkerOptions(options: WorkerOptions): ParsedWorkerOptions 
   const parsed = {
     imports: parseImports(check, given.imports),
     queues: parseQueues(check, given.queues),
+    service: check.name("service", given.service) ?? null,
     leaseMs: check.duration("lease", given.lease, 1_000, DAY_MS) ?? 30_000,
     pollMs: check.duration("poll", given.poll, 100, 60_000) ?? 2_000,
     graceMs: check.duration("grace", given.grace, 0, DAY_MS) ?? 20_000,

@@ -3,7 +3,7 @@ import { DiscoveryService, MetadataScanner, ModulesContainer } from "@nestjs/cor
 import { OptionsError } from "../job/errors.js";
 import { resolve } from "../job/definition.js";
 import { type ParsedDefaults, resolvePolicy } from "../job/defaults.js";
-import { parseHandlerOptions } from "../job/handler-options.js";
+import { parseHandlerOptions, parseScheduledOptions } from "../job/handler-options.js";
 import type { Handler } from "./handler.js";
 import { HandlerPipelines, PipelineError } from "./handler-pipelines.js";
 import { type HandlerMetadata, JOB_HANDLER } from "./job-handler.decorator.js";
@@ -84,10 +84,7 @@ export class HandlerExplorer {
     const { wrapper, prototype, method, name, metadata, defaults, globals } = found;
     try {
       const definition = resolve(metadata.definition);
-      const { concurrency, ...own } = parseHandlerOptions(
-        metadata.options,
-        `@JobHandler on ${name}`,
-      );
+      const { own, schedule } = optionsOf(metadata, name);
       const other = handlers.get(definition.kind);
       if (other)
         problems.push(
@@ -95,7 +92,8 @@ export class HandlerExplorer {
         );
       handlers.set(definition.kind, {
         definition,
-        concurrency,
+        concurrency: own.concurrency,
+        schedule,
         policy: resolvePolicy(definition, own, defaults),
         run: this.pipelines.of(wrapper, prototype, method, globals),
         name,
@@ -134,6 +132,11 @@ export class HandlerExplorer {
     for (const module of found) for (const imported of module.imports) found.add(imported);
     return found;
   }
+}
+
+function optionsOf({ options, scheduled }: HandlerMetadata, name: string) {
+  if (scheduled) return parseScheduledOptions(options, `@ScheduledJob on ${name}`);
+  return { own: parseHandlerOptions(options, `@JobHandler on ${name}`), schedule: null };
 }
 
 /** The class of what is provided; none for what is not there yet, and for an alias: it is the same provider again. */

@@ -1,5 +1,6 @@
 import type { Definition } from "../job/definition.js";
 import type { JobPolicy } from "../job/defaults.js";
+import type { ParsedTimetable } from "../job/schedule.js";
 import type { JobContext } from "./job-context.js";
 
 /** User code for one kind of job, with everything that decides how its jobs run. */
@@ -9,6 +10,8 @@ export interface Handler {
   readonly concurrency: number | null;
   /** What holds where the row says nothing. */
   readonly policy: JobPolicy;
+  /** When such a job is enqueued by itself; null: never. */
+  readonly schedule: { readonly timetable: ParsedTimetable; readonly payload: unknown } | null;
   /** Runs the user's method; may throw, may return a promise. */
   readonly run: (payload: unknown, job: JobContext) => unknown;
   /** Where it is, for messages: `ReminderJobs.send`. */

@@ -16,6 +16,13 @@ export interface TransactionSource<M> {
   transaction<T>(run: (manager: M) => Promise<T>): Promise<T>;
 }
 
+/** Which schedule a job is of. */
+export interface ScheduledRun {
+  readonly name: string;
+  /** The tick: when it was due, however late it runs. */
+  readonly tick?: Date;
+}
+
 /** What a handler knows of the attempt that it runs, and what it may do in its name. */
 export interface JobContext {
   readonly id: string;
@@ -34,6 +41,8 @@ export interface JobContext {
   readonly attempts: number;
   /** Whether a failure of this run is the last: then the job is dead. */
   readonly isLast: boolean;
+  /** The schedule that enqueued it, and the tick it is for, absent for `runNow`; null: a call enqueued it. */
+  readonly schedule: ScheduledRun | null;
   /** Aborts at the timeout, at the end of the grace period, and when the lease is lost. */
   readonly signal: AbortSignal;
   /** The same over all attempts of the job: hand it to services that know idempotency keys. */

@@ -8,6 +8,8 @@ export const JOB_HANDLER = "nestjs-pg-jobs:handler";
 export interface HandlerMetadata {
   definition: Definition | string;
   options: HandlerOptions;
+  /** Its options have a timetable too. */
+  scheduled?: boolean;
 }
 
 /**

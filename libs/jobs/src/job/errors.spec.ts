@@ -18,6 +18,8 @@ const all: errors.JobsError[] = [
   new errors.KeyLockedError("k"),
   new errors.JobLockedError("1-1"),
   new errors.LaneLockedError("q", "k", 5),
+  new errors.UnknownScheduleError("nightly", "nightly-report"),
+  new errors.ScheduleDeclaredError("nightly", "shop"),
   new errors.LanesUsedUpError(),
   new errors.LeaseLostError("1-1", 2),
   new errors.TransactionUsedError("1-1"),

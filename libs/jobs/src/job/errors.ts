@@ -23,6 +23,8 @@ export const ERROR_CODES = Object.freeze({
   KEY_LOCKED: "another open transaction holds the same key",
   JOB_LOCKED: "another open transaction holds the job",
   LANE_LOCKED: "an open transaction adds to the kinds and priorities of the queue",
+  SCHEDULE_UNKNOWN: "there is no schedule of this name",
+  SCHEDULE_DECLARED: "the schedule is declared by code, and changed there",
   LANES_USED_UP: "the queue has had all kinds and priorities that it can tell apart",
   LEASE_LOST: "the attempt is no longer the current one of its job",
   TRANSACTION_USED: "the attempt has had its transaction",
@@ -183,6 +185,36 @@ export class BadCursorError extends JobsError {
     super(
       "CURSOR_INVALID",
       `Expected the "next" of an earlier page, found ${found}. Begin again without "after".`,
+    );
+  }
+}
+
+/** There is no schedule of this name. */
+export class UnknownScheduleError extends JobsError {
+  static {
+    named(this, "UnknownScheduleError");
+  }
+
+  constructor(name: string, near?: string) {
+    super(
+      "SCHEDULE_UNKNOWN",
+      `Expected the name of a schedule, found ${describeName(name)}` +
+        `${near === undefined ? "." : `; did you mean ${JSON.stringify(near)}?`} jobs.schedules.list() has them all.`,
+    );
+  }
+}
+
+/** Code declares the schedule: what a call changes, the next deploy would change back. */
+export class ScheduleDeclaredError extends JobsError {
+  static {
+    named(this, "ScheduleDeclaredError");
+  }
+
+  constructor(name: string, service: string) {
+    super(
+      "SCHEDULE_DECLARED",
+      `Expected a schedule that was made by jobs.schedules.upsert(), found that @ScheduledJob declares ` +
+        `${describeName(name)} in the service "${service}". Nothing was changed; change it there, or pause it.`,
     );
   }
 }
@@ -538,6 +570,11 @@ export class ShutdownError extends JobsError {
 export function atIndex<E extends Error>(error: E, index: number): E & { index: number } {
   return Object.assign(error, { index });
 }
+
+const describeName = (name: unknown): string =>
+  typeof name === "string"
+    ? JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name)
+    : `a ${typeof name}`;
 
 // on the prototype: set per instance, it would come too late for the first line of the stack
 function named(ctor: { prototype: object }, name: string): void {

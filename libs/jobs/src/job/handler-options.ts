@@ -1,6 +1,7 @@
 import type { JobDefaults, ParsedDefaults } from "./defaults.js";
 import { DEFAULTS_KEYS, parseDefaults } from "./defaults.js";
 import { OptionsCheck } from "./options-check.js";
+import { type ParsedTimetable, TIMETABLE_KEYS, parseTimetable } from "./schedule.js";
 
 /** The options of `@JobHandler`; they yield to the definition's. */
 export interface HandlerOptions extends JobDefaults {
@@ -22,10 +23,32 @@ export function parseHandlerOptions(
   subject = "options of @JobHandler",
 ): ParsedHandlerOptions {
   const check = new OptionsCheck(subject);
-  const known = ["concurrency", ...DEFAULTS_KEYS];
-  const given = check.object("", options, known) ? options : ({} as Record<string, unknown>);
-  const concurrency = check.integer("concurrency", given.concurrency, 1, MAX_CONCURRENCY) ?? null;
-  const parsed = { concurrency, ...parseDefaults(check, given) };
+  const given = check.object("", options, KEYS) ? options : ({} as Record<string, unknown>);
+  const parsed = parseOwn(check, given);
   check.done();
-  return Object.freeze(parsed);
+  return parsed;
+}
+
+/** {@link HandlerOptions} of `@ScheduledJob`, with its timetable. */
+export interface ParsedScheduledOptions {
+  readonly own: ParsedHandlerOptions;
+  readonly schedule: { readonly timetable: ParsedTimetable; readonly payload: unknown };
+}
+
+/** Checks the options of `@ScheduledJob`. @throws OptionsError with all problems. */
+export function parseScheduledOptions(options: unknown, subject: string): ParsedScheduledOptions {
+  const check = new OptionsCheck(subject);
+  const known = [...TIMETABLE_KEYS, "payload", ...KEYS];
+  const given: Record<string, unknown> = check.object("", options, known) ? options : {};
+  const own = parseOwn(check, given);
+  const timetable = parseTimetable(check, given);
+  check.done();
+  return { own, schedule: { timetable: timetable!, payload: given.payload ?? {} } };
+}
+
+const KEYS = ["concurrency", ...DEFAULTS_KEYS];
+
+function parseOwn(check: OptionsCheck, given: Record<string, unknown>): ParsedHandlerOptions {
+  const concurrency = check.integer("concurrency", given.concurrency, 1, MAX_CONCURRENCY) ?? null;
+  return Object.freeze({ concurrency, ...parseDefaults(check, given) });
 }

@@ -126,7 +126,8 @@ export function nearest(found: string, words: readonly string[]): string | undef
   let best: string | undefined;
   let least = Math.max(2, Math.floor(text.length / 3)) + 1;
   for (const word of words) {
-    const distance = editDistance(text, word.toLowerCase());
+    if (Math.abs(word.length - text.length) >= least) continue;
+    const distance = editDistance(text, word.toLowerCase(), least);
     if (distance < least && distance < word.length) [best, least] = [word, distance];
   }
   return best;
@@ -152,14 +153,19 @@ export function describe(value: unknown): string {
       : "an object";
 }
 
-function editDistance(a: string, b: string): number {
+/** What is `limit` or more is not told apart: most words are far away, which their first letters say. */
+function editDistance(a: string, b: string, limit: number): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
+    let least = i;
     for (let j = 1; j <= b.length; j++) {
       const replaced = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next[j] = Math.min(replaced, row[j]! + 1, next[j - 1]! + 1);
+      const here = Math.min(replaced, row[j]! + 1, next[j - 1]! + 1);
+      next[j] = here;
+      if (here < least) least = here;
     }
+    if (least >= limit) return limit;
     row = next;
   }
   return row[b.length]!;

@@ -2,6 +2,9 @@ import { nearest } from "./options-check.js";
 
 // Times of the wall clock of a zone, as ms that a clock at UTC would show, and the instants that they are.
 
+/** Of all zones that this Node.js knows, some hundred; asked for at the first bad one, which takes a while. */
+let names: readonly string[] | undefined;
+
 const SECOND_MS = 1_000;
 const DAY_MS = 86_400_000;
 
@@ -41,7 +44,12 @@ export class TimeZone {
         // It is none: told below.
       }
     }
-    const near = nearest(name, Intl.supportedValuesOf("timeZone"));
+    names ??= Intl.supportedValuesOf("timeZone");
+    const first = name.slice(0, 1).toLowerCase();
+    const near = nearest(
+      name,
+      names.filter((known) => known.slice(0, 1).toLowerCase() === first),
+    );
     return `expected the name of a time zone such as 'Europe/Berlin', found ${shown}${near ? `; did you mean '${near}'?` : ""}`;
   }
 

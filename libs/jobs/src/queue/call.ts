@@ -36,10 +36,13 @@ export async function address(
   payload: unknown,
   options: EnqueueOptions | undefined,
 ): Promise<Addressed> {
-  const { kind, schema, parsed } = readable("call of enqueue", () => read(definition, options));
+  const { contract, parsed } = readable("call of enqueue", () => read(definition, options));
+  const { kind } = contract;
   const { queue, priority, attempts, timeoutMs, delayMs, at, key, unique } = parsed;
-  if (schema !== null) await validate(schema, payload, kind);
-  const text = payloadText(kind, payload, payloadLimit);
+  const text =
+    contract.payload === null
+      ? payloadText(kind, payload, payloadLimit)
+      : await payloadFor(contract, payload, payloadLimit);
   if (unique) await store.needs(2, unique.windowMs === null ? "onConflict" : "windows of keys");
   const lane = store.knownLane(queue, kind, priority) ?? (await store.lane(queue, kind, priority));
   return {
@@ -85,8 +88,17 @@ export async function readdress(
 
 function read(definition: Definition | string, options: EnqueueOptions | undefined) {
   const contract = resolve(definition);
-  const { kind, payload: schema } = contract;
-  return { kind, schema, parsed: parseEnqueueOptions(contract, options) };
+  return { contract, parsed: parseEnqueueOptions(contract, options) };
+}
+
+/** The JSON text of a payload that fits its contract. */
+export async function payloadFor(
+  { kind, payload: schema }: Definition,
+  payload: unknown,
+  limit: number,
+): Promise<string> {
+  if (schema !== null) await validate(schema, payload, kind);
+  return payloadText(kind, payload, limit);
 }
 
 /** The JSON text of a payload; `whose` is for the message. @throws NotJsonError, PayloadTooLargeError */

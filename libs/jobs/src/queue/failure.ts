@@ -20,10 +20,10 @@ import { SchemaOutdatedError, isOutcomeUnknown, isUnavailable } from "../store/s
 import { StaysUnknownError } from "./insert.js";
 
 /** What a call does, and so what its failure means. */
-export type Doing = "read" | "enqueue" | "requeue" | "cancel" | "migrate";
+export type Doing = "read" | "enqueue" | "requeue" | "cancel" | "schedule" | "migrate";
 
 /** A job that a call means to create. */
-interface Meant {
+export interface Meant {
   queueId: number;
   job: { id: string; kind: string; key: string | null; payload: string };
 }

@@ -33,6 +33,7 @@ import { firstOfEachKey, inInputOrder } from "./first-of-key.js";
 import { insertJobs, wayOf } from "./insert.js";
 import { insertTogether } from "./insert-together.js";
 import { inParts, isOnePart } from "./parts.js";
+import { JobSchedules } from "./schedules.js";
 import { sent } from "./sent.js";
 import { type TransactionLike, afterCommit, onCallersTransaction } from "./transaction.js";
 
@@ -44,6 +45,8 @@ export type TransactionalQueue = Pick<JobQueue, "enqueue" | "enqueueMany" | "can
 
 /** Enqueues jobs, and what a caller may do with one by its id. */
 export class JobQueue {
+  /** What is enqueued at set times. */
+  readonly schedules: JobSchedules;
   readonly #coalescers = new Map<string, Coalescer>();
 
   /** @internal Made by `JobsModule.forRoot()`. */
@@ -53,7 +56,9 @@ export class JobQueue {
     private readonly events: Events,
     /** The longest payload that is taken, in bytes of its JSON. */
     readonly payloadLimit: number,
-  ) {}
+  ) {
+    this.schedules = new JobSchedules(store, hints, events, payloadLimit);
+  }
 
   /**
    * Enqueues a job; resolves once it is committed.

@@ -6,7 +6,12 @@ import { formatJobId } from "../job/job-id.js";
 import { type Result, isVerdict } from "../job/verdict.js";
 import type { Handler } from "../handler/handler.js";
 import { invoke } from "../handler/invoke.js";
-import type { JobContext, JobLogger, TransactionSource } from "../handler/job-context.js";
+import type {
+  JobContext,
+  JobLogger,
+  ScheduledRun,
+  TransactionSource,
+} from "../handler/job-context.js";
 import type { Claim } from "../store/transitions/claim.js";
 import { monotonic } from "./held.js";
 import type { QueueWorker } from "./queue-worker.js";
@@ -94,6 +99,14 @@ export class Attempt implements JobContext {
   }
   get idempotencyKey(): string {
     return this.id;
+  }
+
+  get schedule(): ScheduledRun | null {
+    const { headers } = this.claim;
+    if (headers === null) return null;
+    const { schedule, tick } = JSON.parse(headers) as { schedule?: string; tick?: number };
+    if (schedule === undefined) return null;
+    return tick === undefined ? { name: schedule } : { name: schedule, tick: new Date(tick) };
   }
 
   /** Made on first use: most handlers never look at it. */

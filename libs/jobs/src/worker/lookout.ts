@@ -5,6 +5,7 @@ import { type LookLane, look } from "../store/queues/look.js";
 import { monotonic } from "./held.js";
 import { type Outage, unanswered } from "./outage.js";
 import type { QueueWorker } from "./queue-worker.js";
+import { TickTimer } from "./tick-timer.js";
 
 // Looks what there is to do, every poll interval: one statement over all queues. Polling is the truth; hints and
 // timers only make it quicker.
@@ -34,6 +35,10 @@ export interface LookoutPorts {
   /** Queues in which a quarantined job waits. */
   suspects(queues: ReadonlySet<number>): void;
   chore(name: string): void;
+  /** Whether there can be schedules to see to. */
+  schedules(): boolean;
+  /** Sees to the schedules that are due, and answers whether there were any; never rejects. */
+  fire(): Promise<boolean>;
   /** A queue that this process serves is not there any more, or not what it was. */
   gone(): void;
 }
@@ -47,6 +52,7 @@ export class Lookout {
   /** Queues whose next claim hides what is due a little later. */
   readonly #unseen = new Set<QueueWorker>();
   readonly #dueTimers = new Map<QueueWorker, { at: number; timer: NodeJS.Timeout }>();
+  readonly #ticks: TickTimer;
   #looking = false;
   #again = false;
   #cost = 0;
@@ -56,7 +62,12 @@ export class Lookout {
   #searchedAt = Number.NEGATIVE_INFINITY;
   #probed = 0;
 
-  constructor(private readonly ports: LookoutPorts) {}
+  constructor(private readonly ports: LookoutPorts) {
+    this.#ticks = new TickTimer(
+      async () => ports.open() && (await ports.fire()),
+      () => void this.look(),
+    );
+  }
 
   start(): void {
     clearTimeout(this.#timer);
@@ -69,6 +80,7 @@ export class Lookout {
   stop(): void {
     clearTimeout(this.#timer);
     clearTimeout(this.#nextTimer);
+    this.#ticks.stop();
     for (const { timer } of this.#dueTimers.values()) clearTimeout(timer);
     this.#dueTimers.clear();
   }
@@ -134,7 +146,9 @@ export class Lookout {
     const looking = session.exclusive(async (run) => {
       // What it waited for in line is not its cost.
       from = monotonic();
-      return await look({ run }, [...asked], lanes, this.ports.mayTakeOver());
+      const { ports } = this;
+      const options = { takeOver: ports.mayTakeOver(), schedules: ports.schedules() };
+      return await look({ run }, [...asked], lanes, options);
     });
     const seen = await looking.catch((error: unknown) => {
       // Too many dead rows before the cursors: the next looks start at them, or none would ever be answered.
@@ -162,6 +176,9 @@ export class Lookout {
     }
     this.ports.suspects(seen.suspects);
     for (const chore of seen.chores) this.ports.chore(chore);
+    // Beyond the poll interval it is seen again in time.
+    if (seen.schedule !== undefined && seen.schedule <= this.ports.pollMs)
+      this.#ticks.in(seen.schedule);
   }
 
   /** Whether it may start at the beginning of the lanes. */

@@ -24,6 +24,7 @@ function open() {
   const handler: Handler = {
     definition,
     concurrency: null,
+    schedule: null,
     policy: resolvePolicy(),
     name: "Spec.work",
     run: (_, job) =>
@@ -74,6 +75,7 @@ function open() {
         timeoutMs: null,
         runAt: "2026-01-01 00:00:00+00",
         payload: "{}",
+        headers: null,
         rescued: false,
         cancelled: false,
         ...claim,

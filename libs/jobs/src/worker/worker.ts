@@ -53,11 +53,24 @@ export interface WorkerPorts extends Omit<AttemptPorts, "transaction" | "reporte
   hint(queueId: number, kind: string): void;
   /** Other processes shall know that jobs of this queue can run. */
   tellOthers(queueId: number): void;
+  /** What is enqueued at set times: of the code of this process, and of all. */
+  schedules: SchedulePorts;
   /** Runs a background duty that is due. */
   chore(name: string): Promise<void>;
   log(level: "log" | "warn" | "error", message: string, params?: object): void;
   /** Runs our statements on somebody's transaction. */
   on: TransactionPorts["on"];
+}
+
+export interface SchedulePorts {
+  /** Whether the schema has them, and our role may see to them. */
+  ready(): boolean;
+  /** Enqueues what is due; answers whether there was any. */
+  fire(): Promise<boolean>;
+  /** Says what the code of this process declares, unless it was said a moment ago. */
+  keep(): Promise<void>;
+  /** The tables are others. */
+  forget(): void;
 }
 
 export type WorkerState = "new" | "waiting" | "working" | "draining" | "stopped";
@@ -188,6 +201,12 @@ export class Worker {
           .catch((error: Error) =>
             this.#outage.complain(`the duty "${name}" failed: ${error.message}`, error),
           ),
+      schedules: () => ports.schedules.ready(),
+      fire: async () =>
+        await ports.schedules.fire().catch((error: unknown) => {
+          this.#outage.complain("schedules wait", error);
+          return false;
+        }),
       gone: () => this.#beginAgain(),
     });
     const kinds = [...this.#handlers.keys()];
@@ -200,7 +219,10 @@ export class Worker {
       running: () => this.running,
       lost: () => this.lost,
       forgotten: () => this.#claimer.forgetId(),
-      beats: () => void this.#queues.grow().catch(() => undefined),
+      beats: () => {
+        void this.#queues.grow().catch(() => undefined);
+        this.#keepSchedules();
+      },
     });
   }
 
@@ -338,7 +360,14 @@ export class Worker {
     this.#outage.over();
     this.#listen();
     this.#presence.start();
+    this.#keepSchedules();
     await this.#lookout.look();
+  }
+
+  #keepSchedules(): void {
+    void this.ports.schedules
+      .keep()
+      .catch((error: unknown) => this.#outage.complain("schedules are not declared yet", error));
   }
 
   /**
@@ -368,6 +397,7 @@ export class Worker {
     this.#claimer.forgetId();
     this.#queues.forget();
     this.ports.store.forget();
+    this.ports.schedules.forget();
     void this.#begin();
   }
 

@@ -3,10 +3,11 @@ import { type Runner, Statement } from "../../pg/statement.js";
 import { isLockTimeout, isMissingSchema, isTransient } from "../../pg/sqlstate.js";
 import { spine } from "./0001-spine.js";
 import { foundation } from "./0002-foundation.js";
+import { schedules } from "./0003-schedules.js";
 import { type Migration, checksum } from "./migration.js";
 
 /** Every step of the schema, oldest first. Applied ones never change: the ledger keeps their checksums. */
-export const MIGRATIONS: readonly Migration[] = [spine, foundation];
+export const MIGRATIONS: readonly Migration[] = [spine, foundation, schedules];
 
 /** The schema version that this release needs at least; it uses what newer ones add when it is there. */
 export const NEEDED_VERSION = 1;

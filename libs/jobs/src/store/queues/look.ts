@@ -17,14 +17,14 @@ export interface Look {
   /** Queues in which a quarantined job waits. */
   suspects: Set<number>;
   chores: string[];
+  /** Ms until a schedule is due; ≤ 0 is now, undefined never. */
+  schedule: number | undefined;
   /** The server's clock when it looked, in ms. */
   now: number;
 }
 
 // One statement over all queues of a process, so that an idle process costs the same with 1 and with 50.
-const lookAround = new Statement(
-  "look",
-  (jobs) => `
+const lookText = (jobs: string, schedules: boolean) => `
 select 'queue', q.id::text, q.version || ' ' || q.name from ${jobs}.queue q where q.id = any($1::integer[])
 union all
 select case when wanted.lane < 20000 then 'due' else 'suspect' end, wanted.queue_id::text, (min(extract(epoch from one.run_at - now())) * 1000)::text
@@ -42,18 +42,21 @@ group by 1, 2
 union all
 select 'chore', c.name, null from ${jobs}.chore c
 where c.due_at <= now() and (c.name <> 'rollup' or ${worthRollUp(jobs)})
+${schedules ? `union all select 'schedule', null, (extract(epoch from min(s.due_at) - now()) * 1000)::text from ${jobs}.schedule s where s.due_at is not null` : ""}
 union all
-select 'now', null, (extract(epoch from now()) * 1000)::text`,
-);
+select 'now', null, (extract(epoch from now()) * 1000)::text`;
+
+const lookAround = new Statement("look", (jobs) => lookText(jobs, false));
+const lookAtSchedulesToo = new Statement("look_at_schedules", (jobs) => lookText(jobs, true));
 
 /** What is there to do, for a process with nothing to do. */
 export async function look(
   runner: Runner,
   queueIds: readonly number[],
   lanes: readonly LookLane[],
-  takeOver: boolean,
+  { takeOver, schedules }: { takeOver: boolean; schedules: boolean },
 ): Promise<Look> {
-  const rows = await runner.run(lookAround, [
+  const rows = await runner.run(schedules ? lookAtSchedulesToo : lookAround, [
     arrayOf(queueIds),
     arrayOf(lanes.map((one) => one.queueId)),
     arrayOf(lanes.map((one) => one.lane)),
@@ -67,6 +70,7 @@ export async function look(
     due: new Map(),
     suspects: new Set(),
     chores: [],
+    schedule: undefined,
     now: Number.NaN,
   };
   for (const [what, name, value] of rows) {
@@ -76,6 +80,7 @@ export async function look(
       seen.names.set(Number(name), value!.slice(space + 1));
     } else if (what === "due") seen.due.set(Number(name), Number(value));
     else if (what === "suspect") seen.suspects.add(Number(name));
+    else if (what === "schedule") seen.schedule = value === null ? undefined : Number(value);
     else if (what === "now") seen.now = Number(value);
     else seen.chores.push(name!);
   }

@@ -47,6 +47,8 @@ export interface Claim {
   runAt: string;
   /** JSON text. */
   payload: string;
+  /** JSON text of what goes with the job beside its payload; null: nothing. */
+  headers: string | null;
   /** Taken over from a worker whose lease ran out. */
   rescued: boolean;
   /** Its cancel was requested before: it is not to be run. */
@@ -85,7 +87,7 @@ set lease_until = to_timestamp(extract(epoch from now())::float8 + $9::float8 / 
   attempt = j.attempt + 1,
   crashes = j.crashes + (j.lease_until is not null)::integer
 where j.queue_id = $1::integer and j.id = any(array(select id from picked))
-returning j.id, j.lane, j.attempt, j.failures, j.crashes, j.attempts, j.timeout_ms, j.run_at, j.payload, j.kind,
+returning j.id, j.lane, j.attempt, j.failures, j.crashes, j.attempts, j.timeout_ms, j.run_at, j.payload, j.headers, j.kind,
   case when j.cancel_at is null then j.id = any(array(select id from picked where expired)) end`;
 
 /**
@@ -139,6 +141,7 @@ export async function claim(
       timeoutMs,
       runAt,
       payload,
+      headers,
       kind,
       rescued,
     ]): Claim => ({
@@ -154,6 +157,7 @@ export async function claim(
       timeoutMs: timeoutMs === null ? null : Number(timeoutMs),
       runAt: runAt!,
       payload: payload!,
+      headers: headers!,
       rescued: rescued === "t",
       cancelled: rescued === null,
     }),

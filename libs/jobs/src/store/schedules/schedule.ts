@@ -1,0 +1,96 @@
+import type { Misfire } from "../../job/ticks.js";
+import type { Overlap } from "../../job/schedule.js";
+import { formatJobId } from "../../job/job-id.js";
+import { type Row, type Runner, Statement } from "../../pg/statement.js";
+
+/** The schema version that has schedules. */
+export const SCHEDULES_SINCE = 3;
+
+/** A schedule as it stands. */
+export interface ScheduleView {
+  name: string;
+  kind: string;
+  queue: string;
+  priority: number;
+  cron: string;
+  timeZone: string;
+  overlap: Overlap;
+  misfire: Misfire;
+  payload: unknown;
+  /** The tick that is foreseen; null: none comes any more. */
+  nextAt: Date | null;
+  /** The newest tick that was seen to, whether it had a job or was left out. */
+  lastAt: Date | null;
+  /** The newest job. */
+  lastJob: string | null;
+  paused: { at: Date; until: Date | null; by: string | null; why: string | null } | null;
+  /** Whose code declares it; null: it was made by `upsert`. */
+  service: string | null;
+  /** Since when its service does not declare it any more. */
+  orphanedAt: Date | null;
+  /** Since when it has no ticks for that. */
+  retiredAt: Date | null;
+  createdAt: Date;
+}
+
+/** SQL: an instant, as ms. */
+export const ms = (time: string): string => `(extract(epoch from ${time}) * 1000)::text`;
+
+const COLUMNS = `s.name, s.kind, q.name, l.priority::text, s.cron, s.time_zone, s.overlap, s.misfire, s.payload::text,
+  ${ms("s.next_at")}, ${ms("s.last_at")}, s.queue_id::text, s.last_job::text, ${ms("s.paused_at")}, ${ms("s.paused_until")},
+  s.paused_by, s.paused_why, s.service, ${ms("s.orphaned_at")}, ${ms("s.retired_at")}, ${ms("s.created_at")}`;
+
+const from = (jobs: string) => `from ${jobs}.schedule s
+join ${jobs}.queue q on q.id = s.queue_id
+join ${jobs}.lane l on l.queue_id = s.queue_id and l.id = s.lane`;
+
+const findSchedule = new Statement(
+  "find_schedule",
+  (jobs) => `select ${COLUMNS} ${from(jobs)} where s.name = $1::text`,
+);
+
+const listSchedules = new Statement(
+  "list_schedules",
+  (jobs) => `select ${COLUMNS} ${from(jobs)} order by s.name`,
+);
+
+export const instant = (text: string | null | undefined): Date | null =>
+  text == null ? null : new Date(Math.round(Number(text)));
+
+function viewOf(row: Row): ScheduleView {
+  const [name, kind, queue, priority, cron, timeZone, overlap, misfire, payload, ...more] = row;
+  const [nextAt, lastAt, queueId, lastJob, pausedAt, until, by, why, service, ...times] = more;
+  const [orphanedAt, retiredAt, createdAt] = times.map(instant);
+  return {
+    name: name!,
+    kind: kind!,
+    queue: queue!,
+    priority: Number(priority),
+    cron: cron!,
+    timeZone: timeZone!,
+    overlap: overlap as Overlap,
+    misfire: misfire as Misfire,
+    payload: JSON.parse(payload!) as unknown,
+    nextAt: instant(nextAt),
+    lastAt: instant(lastAt),
+    lastJob: lastJob == null ? null : formatJobId(Number(queueId), lastJob),
+    paused:
+      pausedAt == null
+        ? null
+        : { at: instant(pausedAt)!, until: instant(until), by: by ?? null, why: why ?? null },
+    service: service ?? null,
+    orphanedAt: orphanedAt!,
+    retiredAt: retiredAt!,
+    createdAt: createdAt!,
+  };
+}
+
+export async function findByName(runner: Runner, name: string): Promise<ScheduleView | undefined> {
+  const [row] = await runner.run(findSchedule, [name]);
+  return row && viewOf(row);
+}
+
+/** All of them, by name. */
+export async function list(runner: Runner): Promise<ScheduleView[]> {
+  return (await runner.run(listSchedules)).map(viewOf);
+}
