@@ -8,6 +8,7 @@ import { measureEnqueue } from "./measure/enqueue.mjs";
 import { measureGrowth } from "./measure/growth.mjs";
 import { measureHistory } from "./measure/history.mjs";
 import { measureHorizon } from "./measure/horizon.mjs";
+import { measurePinned } from "./measure/pinned.mjs";
 import { measurePoolers } from "./measure/poolers.mjs";
 import { measureRetention } from "./measure/retention.mjs";
 import { measureWholePath } from "./measure/whole-path.mjs";
@@ -17,6 +18,7 @@ const ALL = {
   enqueue: measureEnqueue,
   claims: measureClaims,
   horizon: measureHorizon,
+  pinned: measurePinned,
   "whole-path": measureWholePath,
   growth: measureGrowth,
   history: measureHistory,

@@ -56,6 +56,50 @@ describe("Cursor", () => {
     expect(backs).toEqual([1_000, 500, 250, 125, 250, 500, 1_000, 1_000]);
   });
 
+  it("where that is dear, looks back a little, and all the way in a twentieth of the time", () => {
+    const cursor = standing();
+    const backs: number[] = [];
+    let spent = 0;
+    const until = 10_000;
+    for (let now = 10; now < until; now += 5) {
+      const { backMs } = cursor.requests(lanes, now)[0]!;
+      if (backMs === 0) {
+        cursor.learn([], false, 2, now); // a search, which is cheap here
+        continue;
+      }
+      // The server is busy: even the least look takes its time.
+      const cost = 2 + (backMs / 1_000) * 8;
+      cursor.learn([], false, cost, now);
+      backs.push(backMs);
+      if (backMs === 1_000) spent += cost - 2;
+    }
+    expect(Math.min(...backs)).toBe(16);
+    const allTheWay = backs.slice(20).filter((backMs) => backMs === 1_000);
+    expect(allTheWay.length).toBeGreaterThan(40);
+    expect(spent / until).toBeLessThan(0.055);
+    expect(new Set(backs.slice(20))).toEqual(new Set([16, 1_000]));
+  });
+
+  it("looks back all the way before what it looks for lies further back, whatever that took", () => {
+    const cursor = standing();
+    for (let now = 10; now < 20; now++) claim(cursor, now, { cost: 5 });
+    const wait = cursor.pendingIn([3], 20)!;
+    expect(claim(cursor, 20 + wait, { cost: 400 }).backMs).toBe(1_000);
+    claim(cursor, 21 + wait, { cost: 5 });
+    expect(cursor.pendingIn([3], 21 + wait)).toBeLessThanOrEqual(250);
+  });
+
+  it("says when it would look back all the way, once after the last that did not", () => {
+    const cursor = standing();
+    expect(cursor.pendingIn([3], 10)).toBeUndefined();
+    for (let now = 10; now < 20; now++) claim(cursor, now, { cost: 5 });
+    const wait = cursor.pendingIn([3], 20)!;
+    expect(wait).toBeGreaterThan(0);
+    expect(claim(cursor, 20 + wait - 1).backMs).toBeLessThan(1_000);
+    expect(claim(cursor, 20 + wait).backMs).toBe(1_000);
+    expect(cursor.pendingIn([3], 20 + wait)).toBeUndefined();
+  });
+
   it("does not call a claim dear that costs what every claim costs", () => {
     const cursor = new Cursor();
     claim(cursor, 0, { cost: 5 });

@@ -132,6 +132,7 @@ describe("parseWorkerOptions", () => {
     const open = {
       imports: [Feature],
       queues: null,
+      service: null,
       leaseMs: 30_000,
       pollMs: 2_000,
       graceMs: 20_000,

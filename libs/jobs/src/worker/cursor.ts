@@ -3,13 +3,16 @@ import { type Position, Sweep } from "./sweep.js";
 
 // Where the next claim of a queue starts to scan. Under a pinned snapshot the rows of finished jobs stay in
 // the index: a scan from the start would walk them all, again and again. A hint only: commits land behind it
-// all the time, so a short claim looks back, and every now and then what lies behind is searched, from the
+// all the time, so a short claim looks back; where that is dear, most look back a little, and those that look back as
+// far as commits come late share a twentieth of the time. Every now and then what lies behind is searched, from the
 // beginning at once as long as that is cheap, else in slices.
 
 const START: Position = { at: "-infinity", id: "0" };
 /** Where a process begins that cannot begin at the beginning. */
 const LATELY_MS = 60_000;
 const LOOK_BACK_MS = 1_000;
+const LEAST_BACK_MS = 16;
+const LOOK_BACK_AT_LATEST_MS = LOOK_BACK_MS / 4;
 /** Searches take a twentieth of the time: those of at most 25 ms at once, every half second. */
 const SEARCH_MS = 500;
 const SEARCH_SHARE = 20;
@@ -28,6 +31,12 @@ export class Cursor {
   #lookBackMs = 0;
   #backMs = LOOK_BACK_MS;
   #quickest = Number.POSITIVE_INFINITY;
+  /** Whether the last request looks back all the way though most do not; when one last did, and what that took. */
+  #allTheWay = false;
+  #lookedBackAt = Number.NEGATIVE_INFINITY;
+  #lookBackCostMs = 0;
+  /** A claim has been made since that did not look back so far. */
+  #owesLook = false;
   /** What an ordinary claim costs of late: the way to the server and back, and what else is not the walk of a search. */
   #ordinaryMs: number | undefined;
   /** By lane, for one whose handler is full has no part in the searches of the others: when the last one began … */
@@ -58,13 +67,23 @@ export class Cursor {
       slicedBefore || this.#sweeps.size === 0
         ? []
         : lanes.filter(({ lane }) => now >= (this.#sweeps.get(lane)?.dueAt ?? Infinity));
-    return due.length > 0
-      ? this.#slices(due)
-      : lanes.map(({ lane, room }) =>
-          this.#fromStart.has(lane)
-            ? { lane, room, backMs: 0, ...START }
-            : { lane, room, backMs: this.#lookBackMs, ...(this.#positions.get(lane) ?? START) },
-        );
+    this.#allTheWay = false;
+    if (due.length > 0) return this.#slices(due);
+    this.#allTheWay =
+      this.#fromStart.size === 0 && this.#lookBackMs > 0 && now >= this.#nextLookBackAt;
+    const backMs = this.#allTheWay ? LOOK_BACK_MS : this.#lookBackMs;
+    return lanes.map(({ lane, room }) =>
+      this.#fromStart.has(lane)
+        ? { lane, room, backMs: 0, ...START }
+        : { lane, room, backMs, ...(this.#positions.get(lane) ?? START) },
+    );
+  }
+
+  /** Never, as long as all claims look back so far; well before what it is for lies further back, whatever it takes. */
+  get #nextLookBackAt(): number {
+    if (!this.#owesLook) return Number.POSITIVE_INFINITY;
+    const apart = Math.min(SEARCH_SHARE * this.#lookBackCostMs, LOOK_BACK_AT_LATEST_MS);
+    return this.#lookedBackAt + apart;
   }
 
   #slices(lanes: readonly { lane: number; room: number }[]): LaneRequest[] {
@@ -118,7 +137,8 @@ export class Cursor {
   /** Learns from the claim that {@link requests} was for. */
   learn(claims: readonly Claim[], full: boolean, costMs: number, now: number): void {
     if (this.slicing) return this.#walked(full, costMs, now);
-    if (this.#fromStart.size === 0) this.#ordinary(costMs);
+    if (this.#allTheWay) this.#lookedBack(costMs, now);
+    else if (this.#fromStart.size === 0) this.#ordinary(costMs, now);
     this.#quickest = Math.min(this.#quickest, costMs);
     for (const { lane, runAt, id } of claims) {
       const known = this.#positions.get(lane);
@@ -130,14 +150,28 @@ export class Cursor {
     this.#lookBackMs = full ? 0 : this.#backMs;
   }
 
-  #ordinary(costMs: number): void {
+  #ordinary(costMs: number, now: number): void {
+    if (this.#lookBackMs >= LOOK_BACK_MS) this.#lookedBack(costMs, now);
+    else this.#owesLook = true;
     this.#ordinaryMs =
       this.#ordinaryMs === undefined
         ? costMs
         : this.#ordinaryMs + FOLLOWS * (costMs - this.#ordinaryMs);
     if (this.#lookBackMs === 0) return;
     const dear = costMs - this.#quickest > DEAR_MS;
-    this.#backMs = dear ? this.#backMs / 2 : Math.min(LOOK_BACK_MS, this.#backMs * 2);
+    if (dear) this.#lookBackLess();
+    else this.#backMs = Math.min(LOOK_BACK_MS, this.#backMs * 2);
+  }
+
+  /** No further than this what comes late would be missed all the time. */
+  #lookBackLess(): void {
+    this.#backMs = Math.max(LEAST_BACK_MS, this.#backMs / 2);
+  }
+
+  #lookedBack(costMs: number, now: number): void {
+    this.#lookedBackAt = now;
+    this.#lookBackCostMs = this.#walkOf(costMs);
+    this.#owesLook = false;
   }
 
   /** What a claim took to walk the past, as far as can be told. */
@@ -192,7 +226,8 @@ export class Cursor {
         sweep.gaveUp();
         this.#rest(sweep, costMs, now);
       }
-    } else this.#backMs /= 2;
+    } else if (this.#allTheWay) this.#lookedBack(costMs, now);
+    else this.#lookBackLess();
     this.#lookBackMs = Math.min(this.#lookBackMs, this.#backMs);
   }
 
@@ -201,7 +236,7 @@ export class Cursor {
     this.#askedAt = now;
   }
 
-  /** In so many ms a claim of these lanes would go on with a search; undefined: none is under way, or asked for. */
+  /** In so many ms a claim of these lanes would go on with a search, or look back; undefined: neither is due. */
   pendingIn(lanes: readonly number[], now: number): number | undefined {
     const waits = lanes.flatMap((lane) => {
       const sweep = this.#sweeps.get(lane);
@@ -211,6 +246,7 @@ export class Cursor {
         ? []
         : [last + this.#every(lane, last) - now];
     });
+    if (this.#owesLook && this.#lookBackMs > 0) waits.push(this.#nextLookBackAt - now);
     return waits.length === 0 ? undefined : Math.max(0, Math.min(...waits));
   }
 
