@@ -325,9 +325,9 @@ describe.each([
       }
   });
 
-  it("an idle look reads the head of each lane", async () => {
+  it.each(["look", "look_at_schedules"])("an idle %s reads the head of each lane", async (name) => {
     const nodes = await plan(
-      "look",
+      name,
       `'{${queue()}}', '{${queue()}}', '{${lane()}}', '{-infinity}', '{0}', true`,
       CLAIM,
     );

@@ -16,6 +16,7 @@ import { z } from "zod";
 import { applyWithin } from "../../libs/jobs/src/store/migrations/migrate.js";
 import { Gate, handler } from "../support/handlers.js";
 import { Bench } from "../support/harness.js";
+import { Role } from "../support/role.js";
 import { until } from "../support/until.js";
 
 const EACH_SECOND = "* * * * * *";
@@ -384,6 +385,36 @@ describe("on a schema of the release before", () => {
       });
     } finally {
       warned.mockRestore();
+    }
+  });
+});
+
+describe("for a role that may not see to them", () => {
+  it("jobs run as before, and schedules as soon as it is granted", async () => {
+    const role = await Role.create(bench);
+    const warned = jest.spyOn(Logger.prototype, "warn").mockImplementation(() => undefined);
+    try {
+      await role.grantAll();
+      await bench.sql(`revoke all on jobs.schedule from ${role.name}`);
+      // Without hints it is looks that find jobs: they must not fail for what they may not read.
+      const app = await bench.worker(
+        [scheduled("later", { cron: EACH_SECOND }), handler("now", () => "ran")],
+        {},
+        { connection: { url: role.url }, notify: false },
+      );
+      const { id } = await app.get(JobQueue).enqueue("now");
+      await until(async () => (await bench.state(id)) === "succeeded");
+      await until(() => warned.mock.calls.some(([line]) => /lacks a right/.test(String(line))));
+      await role.grant("all on jobs.schedule");
+      await until(async () => (await ticks("later")).length >= 2, {
+        timeout: 40_000,
+        what: "it is declared at the next beat",
+      });
+    } finally {
+      warned.mockRestore();
+      await bench.close();
+      await role.drop();
+      bench = await Bench.open();
     }
   });
 });

@@ -1,9 +1,9 @@
 // A worker of growth.mjs: tells how many jobs it has run, and when it ran its first one.
 import "reflect-metadata";
-import { Module } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import { JobHandler, JobsModule, defineJob } from "nestjs-pg-jobs";
 import { kindName, queueName } from "./growth.mjs";
+import { moduleOf } from "./module.mjs";
 
 const TELL_EVERY_MS = 4;
 const { url, queues, kinds, slots } = JSON.parse(process.argv[2]);
@@ -26,22 +26,16 @@ for (let q = 0; q < queues; q++)
     JobHandler(defineJob(kind, { queue: queueName(q) }))(Handlers.prototype, kind, descriptor);
   }
 
-const module = (metadata) => {
-  // oxlint-disable-next-line typescript/no-extraneous-class -- its decorator is a call
-  const made = class {};
-  Module(metadata)(made);
-  return made;
-};
 const ofEach = {
   concurrency: Math.ceil(slots.concurrency / queues),
   prefetch: Math.ceil(slots.prefetch / queues),
 };
 const app = await NestFactory.createApplicationContext(
-  module({
+  moduleOf({
     imports: [
       JobsModule.forRoot({ connection: { url } }),
       JobsModule.forWorker({
-        imports: [module({ providers: [Handlers] })],
+        imports: [moduleOf({ providers: [Handlers] })],
         queues: Object.fromEntries(
           Array.from({ length: queues }, (_, index) => [queueName(index), ofEach]),
         ),

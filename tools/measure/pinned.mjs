@@ -5,11 +5,11 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Module } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import { JobQueue, JobsModule, defineJob } from "nestjs-pg-jobs";
 import pg from "pg";
 import { serverCpuMs } from "../../bench/machine/cpu.mjs";
+import { moduleOf } from "./module.mjs";
 
 export const QUEUE = "pinned";
 export const KIND = "pinned";
@@ -31,9 +31,10 @@ const PARTS = [
 
 export async function measurePinned(ground) {
   await ground.clear();
-  const producer = await NestFactory.createApplicationContext(producerOf(ground.url), {
-    logger: ["error"],
-  });
+  const producer = await NestFactory.createApplicationContext(
+    moduleOf({ imports: [JobsModule.forRoot({ connection: { url: ground.url } })] }),
+    { logger: ["error"] },
+  );
   const jobs = producer.get(JobQueue);
   const crew = new Crew(ground.url);
   const pin = new pg.Client(ground.url);
@@ -60,13 +61,6 @@ export async function measurePinned(ground) {
     await producer.close();
     await pin.end();
   }
-}
-
-function producerOf(url) {
-  // oxlint-disable-next-line typescript/no-extraneous-class -- its decorator is a call
-  const made = class {};
-  Module({ imports: [JobsModule.forRoot({ connection: { url } })] })(made);
-  return made;
 }
 
 /** All of them are over, each once. */

@@ -1,9 +1,9 @@
 // A worker of pinned.mjs: tells for each job which it is, and how long after its enqueue it began.
 import "reflect-metadata";
-import { Module } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import { JobHandler, JobsModule, defineJob } from "nestjs-pg-jobs";
 import { KIND, QUEUE } from "./pinned.mjs";
+import { moduleOf } from "./module.mjs";
 
 const TELL_EVERY_MS = 100;
 const { url, lease } = JSON.parse(process.argv[2]);
@@ -20,18 +20,12 @@ JobHandler(defineJob(KIND, { queue: QUEUE }))(
   Object.getOwnPropertyDescriptor(Handlers.prototype, "run"),
 );
 
-const module = (metadata) => {
-  // oxlint-disable-next-line typescript/no-extraneous-class -- its decorator is a call
-  const made = class {};
-  Module(metadata)(made);
-  return made;
-};
 const app = await NestFactory.createApplicationContext(
-  module({
+  moduleOf({
     imports: [
       JobsModule.forRoot({ connection: { url } }),
       JobsModule.forWorker({
-        imports: [module({ providers: [Handlers] })],
+        imports: [moduleOf({ providers: [Handlers] })],
         queues: { [QUEUE]: { concurrency: 100, prefetch: 100 } },
         lease,
       }),

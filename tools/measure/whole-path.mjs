@@ -1,9 +1,9 @@
 import "reflect-metadata";
-import { Module } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import { JobHandler, JobQueue, JobsModule } from "nestjs-pg-jobs";
 import { drain, sessionWith } from "./drain.mjs";
 import { median, perSecond, rate, ratio } from "./ground.mjs";
+import { moduleOf } from "./module.mjs";
 
 const RUNS = 3;
 const JOBS = 60_000;
@@ -67,9 +67,9 @@ async function worker(ground) {
     "noop",
     Object.getOwnPropertyDescriptor(Handlers.prototype, "noop"),
   );
-  const feature = module({ providers: [Handlers] });
+  const feature = moduleOf({ providers: [Handlers] });
   const app = await NestFactory.createApplicationContext(
-    module({
+    moduleOf({
       imports: [
         JobsModule.forRoot({ connection: { url: ground.url } }),
         JobsModule.forWorker({ imports: [feature], queues: { measured: SLOTS, default: {} } }),
@@ -89,12 +89,4 @@ async function worker(ground) {
   }
   await app.close();
   return { rate: (JOBS / (last - first)) * 1_000, latencies: latencies.slice(50) };
-}
-
-function module(metadata) {
-  const Made = class {
-    made = true;
-  };
-  Module(metadata)(Made);
-  return Made;
 }

@@ -18,7 +18,7 @@ const all: errors.JobsError[] = [
   new errors.KeyLockedError("k"),
   new errors.JobLockedError("1-1"),
   new errors.LaneLockedError("q", "k", 5),
-  new errors.UnknownScheduleError("nightly", "nightly-report"),
+  new errors.UnknownScheduleError('"nightly"', "nightly-report"),
   new errors.ScheduleDeclaredError("nightly", "shop"),
   new errors.LanesUsedUpError(),
   new errors.LeaseLostError("1-1", 2),

@@ -195,10 +195,10 @@ export class UnknownScheduleError extends JobsError {
     named(this, "UnknownScheduleError");
   }
 
-  constructor(name: string, near?: string) {
+  constructor(found: string, near?: string) {
     super(
       "SCHEDULE_UNKNOWN",
-      `Expected the name of a schedule, found ${describeName(name)}` +
+      `Expected the name of a schedule, found ${found}` +
         `${near === undefined ? "." : `; did you mean ${JSON.stringify(near)}?`} jobs.schedules.list() has them all.`,
     );
   }
@@ -214,7 +214,7 @@ export class ScheduleDeclaredError extends JobsError {
     super(
       "SCHEDULE_DECLARED",
       `Expected a schedule that was made by jobs.schedules.upsert(), found that @ScheduledJob declares ` +
-        `${describeName(name)} in the service "${service}". Nothing was changed; change it there, or pause it.`,
+        `${JSON.stringify(name)} in the service "${service}". Nothing was changed; change it there, or pause it.`,
     );
   }
 }
@@ -570,11 +570,6 @@ export class ShutdownError extends JobsError {
 export function atIndex<E extends Error>(error: E, index: number): E & { index: number } {
   return Object.assign(error, { index });
 }
-
-const describeName = (name: unknown): string =>
-  typeof name === "string"
-    ? JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name)
-    : `a ${typeof name}`;
 
 // on the prototype: set per instance, it would come too late for the first line of the stack
 function named(ctor: { prototype: object }, name: string): void {

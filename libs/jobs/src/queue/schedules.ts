@@ -4,7 +4,7 @@ import type { Definition, InputOf } from "../job/definition.js";
 import type { Enqueued } from "../job/enqueued.js";
 import { ScheduleDeclaredError, UnknownScheduleError } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
-import { OptionsCheck, nearest, readable } from "../job/options-check.js";
+import { OptionsCheck, describe, nearest, readable } from "../job/options-check.js";
 import { type ScheduleOptions, parseSchedule } from "../job/schedule.js";
 import { nextTick } from "../job/ticks.js";
 import { TimeZone } from "../job/time-zone.js";
@@ -171,7 +171,7 @@ export class JobSchedules {
   async #unknown(name: string): Promise<never> {
     const names = (await list(this.store)).map((one) => one.name);
     throw new UnknownScheduleError(
-      name,
+      describe(name),
       typeof name === "string" ? nearest(name, names) : undefined,
     );
   }

@@ -54,7 +54,7 @@ const listSchedules = new Statement(
   (jobs) => `select ${COLUMNS} ${from(jobs)} order by s.name`,
 );
 
-export const instant = (text: string | null | undefined): Date | null =>
+const instant = (text: string | null | undefined): Date | null =>
   text == null ? null : new Date(Math.round(Number(text)));
 
 function viewOf(row: Row): ScheduleView {
