@@ -17,6 +17,8 @@ export function report({ about, workloads, medians, judged, problems }) {
     "",
     ...rowsTable(judged, workloads),
     "",
+    "What holds the rows that are missed, and what was tried: [ADR 8](adr/0008-rows-that-are-missed.md).",
+    "",
     ...(problems.length > 0
       ? ["## Runs that went wrong", "", ...problems.map(problemLine), ""]
       : []),
