@@ -180,6 +180,10 @@ interface Hot {
   /** Pages that it goes through, with those of the tables that it writes to; default 120. */
   pages?: number;
   before?: string;
+  /** The same where the last vacuum has seen no rows: one table may be found through another index of it. */
+  unseen?: number;
+  /** It may sort as many rows as it takes. */
+  sorts?: true;
 }
 
 const FRONT = [GENERIC, CUSTOM];
@@ -230,6 +234,7 @@ const HOT: Hot[] = [
     ["enqueue_unique"],
     FRONT,
     () => `${queue()}, ${keyed(',"window_ms":1000')}, ${lanes()}, '50'`,
+    { unseen: 1_200 },
   ),
   ...sent(
     ["enqueue_unique"],
@@ -252,6 +257,7 @@ const HOT: Hot[] = [
     ["enqueue_unique_fenced"],
     FRONT,
     () => `${parent()}, ${queue()}, ${keyed(',"window_ms":1000')}, ${lanes()}, '50'`,
+    { unseen: 1_200 },
   ),
   ...sent(["cancel", "find_ended"], FRONT, oneJob, { touches: 1 }),
   ...sent(noted("requeue"), FRONT, () => `${queue()}, ${3 * ROWS + 1}, null`),
@@ -259,22 +265,40 @@ const HOT: Hot[] = [
   ...sent(["get_job", "get_job_with_progress"], FRONT, oneJob, { touches: 1 }),
   ...sent(["get_errors", "get_errors_or_archived"], FRONT, oneJob),
   ...sent(["get_history"], FRONT, () => `${queue()}, ${2 * ROWS + 1}`, { pages: 400 }),
-  ...sent(["roll_up"], FRONT, () => `20000, '(1,0)', '(2,0)'`),
+  ...sent(["roll_up"], FRONT, () => `20000, '(1,0)', '(2,0)'`, { sorts: true }),
   ...sent(["take_chore"], FRONT, () => `'rollup', false`),
 ];
 
+// As autovacuum does it: days to come, in which nothing has changed, are left alone.
+const VACUUMED = [
+  "job",
+  "dead",
+  "dedup",
+  "stat_delta",
+  ...DAILY.map((table) => `${table}_${TODAY}`),
+];
+
 describe.each([
-  ["never analysed", []],
-  // As autovacuum does it: days to come, in which nothing has changed, are left alone.
-  [
-    "analysed",
-    ["job", "dead", "dedup", "stat_delta", ...DAILY.map((table) => `${table}_${TODAY}`)],
-  ],
-])(`over ${ROWS} jobs, %s`, (_, analysed) => {
+  ["never analysed", undefined],
+  ["analysed", "all"],
+  // A vacuum that comes when a queue is empty says so of a table that has its pages still, and until the next one,
+  // whatever comes, the planner takes each of its plans for as cheap as the others.
+  ["vacuumed when there was none", 0],
+  ["vacuumed when there was one", 1],
+  ["vacuumed when there were 20", 20],
+] as const)(`over ${ROWS} jobs, %s`, (_, seen) => {
   beforeAll(async () => {
     const [row] = await bench.sql<{ n: number }>("select count(*)::int as n from jobs.job");
     if (row!.n === 0) await fill();
-    for (const table of analysed) await bench.sql(`analyze jobs.${table}`);
+    if (seen === undefined) return;
+    for (const table of VACUUMED) await bench.sql(`analyze jobs.${table}`);
+    if (seen === "all") return;
+    await bench.sql(
+      `update pg_class set reltuples = $1 where oid = any(
+         select unnest(array[c.oid] || array(select i.indexrelid from pg_index i where i.indrelid = c.oid))
+         from pg_class c where c.relnamespace = $2::regnamespace and c.relname = any($3))`,
+      [seen, bench.schema, VACUUMED],
+    );
   });
 
   it.each([
@@ -348,11 +372,12 @@ describe.each([
       async (_from, way) => {
         const nodes = await plan(name, hot.values(), way, hot);
         expect(readWhole(nodes)).toEqual([]);
-        expect(sorts(nodes)).toEqual([]);
+        if (!hot.sorts) expect(sorts(nodes)).toEqual([]);
         expect(indexes(nodes)).not.toContain("job_claim");
         const few = Math.min(touched(nodes), 3);
         expect(touched(nodes)).toBe(hot.touches ?? few);
-        expect(pages(nodes)).toBeLessThan(hot.pages ?? 300);
+        const most = typeof seen === "number" ? (hot.unseen ?? hot.pages) : hot.pages;
+        expect(pages(nodes)).toBeLessThan(most ?? 300);
       },
     );
   });

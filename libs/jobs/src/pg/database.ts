@@ -10,20 +10,33 @@ export type Purpose = "front" | "claim" | "settle";
 // Plans are forced generic: our hot statements have one sensible plan each, and the planner would otherwise
 // make a new one every time (LIMIT $n looks dear) or keep one that it made for an empty table.
 const planned = { plan_cache_mode: "force_generic_plan", enable_seqscan: "off" };
+// A vacuum that finds a queue empty lets the planner think, until the next one, that there is nothing to sort: it would
+// gather all that is due, or all that was ever there, for each claim. Only the claim index has their order.
+const inOrder = { enable_sort: "off", enable_bitmapscan: "off" };
 const common = {
   timezone: "UTC",
   datestyle: "ISO",
   idle_in_transaction_session_timeout: 30_000,
+  // What is switched off below makes plans look dear that are not: nothing of ours is worth compiling.
+  jit: "off",
   // Whatever a database or a role has for its default: our statements judge rows anew that they have waited for.
   default_transaction_isolation: "read committed",
 };
 
 const SETTINGS: Record<Purpose, Record<string, string | number>> = {
-  front: { ...common, statement_timeout: 20_000, lock_timeout: 2_000 },
+  // Its plans are its own: some of its statements read whole tables by intention.
+  front: {
+    ...common,
+    enable_seqscan: "off",
+    enable_bitmapscan: "off",
+    statement_timeout: 20_000,
+    lock_timeout: 2_000,
+  },
   // A lost claim only means that the job runs again: no need to wait for the disk.
   claim: {
     ...common,
     ...planned,
+    ...inOrder,
     synchronous_commit: "off",
     statement_timeout: 2_000,
     lock_timeout: 1_000,
