@@ -159,6 +159,8 @@ describe("with the grants of the page", () => {
     } finally {
       await client.end();
     }
+    expect((await jobs.queues.pause(queue, { by: "ada" })).paused).toMatchObject({ by: "ada" });
+    expect((await jobs.queues.resume(queue)).paused).toBeNull();
   });
 
   it("a worker runs jobs to every end, and keeps the house", async () => {

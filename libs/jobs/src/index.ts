@@ -13,7 +13,9 @@ export { runWorker, type RunningWorker } from "./run-worker.js";
 export type { HealthOptions, RunWorkerOptions } from "./run-worker.options.js";
 export { JobQueue, type TransactionalQueue } from "./queue/job-queue.js";
 export type { Item } from "./queue/call.js";
-export type { JobSchedules, PauseOptions } from "./queue/schedules.js";
+export type { JobSchedules } from "./queue/schedules.js";
+export type { JobQueues, QueuePart } from "./queue/queues.js";
+export type { PauseOptions, PauseView } from "./job/pause.js";
 export type { TransactionLike } from "./queue/transaction.js";
 export { type JobLogPage, type JobPage, JobInspector } from "./queue/job-inspector.js";
 export { isJobContext } from "./handler/job-host.js";
@@ -53,6 +55,7 @@ export type { JobLogLine, JobProgress } from "./store/reads/reports.js";
 export type { AttemptError, JobSummary, JobView } from "./store/reads/job.js";
 export type { KindCounts, QueueCounts, QueueHealth } from "./store/reads/stats.js";
 export type { WorkerView } from "./store/reads/workers.js";
+export type { QueueView } from "./store/queues/pauses.js";
 export type { ScheduleView } from "./store/schedules/schedule.js";
 export type { Overlap, ScheduleOptions, Timetable } from "./job/schedule.js";
 export type { Misfire } from "./job/ticks.js";
@@ -85,6 +88,8 @@ export {
   TransactionFailedError,
   TransactionOverError,
   TransactionUsedError,
+  UnknownKindError,
+  UnknownQueueError,
   UnknownScheduleError,
   type ErrorCode,
 } from "./job/errors.js";

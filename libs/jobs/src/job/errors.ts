@@ -23,6 +23,8 @@ export const ERROR_CODES = Object.freeze({
   KEY_LOCKED: "another open transaction holds the same key",
   JOB_LOCKED: "another open transaction holds the job",
   LANE_LOCKED: "an open transaction adds to the kinds and priorities of the queue",
+  QUEUE_UNKNOWN: "no queue has this name yet",
+  KIND_UNKNOWN: "the queue has had no job of this kind yet",
   SCHEDULE_UNKNOWN: "there is no schedule of this name",
   SCHEDULE_DECLARED: "the schedule is declared by code, and changed there",
   LANES_USED_UP: "the queue has had all kinds and priorities that it can tell apart",
@@ -185,6 +187,36 @@ export class BadCursorError extends JobsError {
     super(
       "CURSOR_INVALID",
       `Expected the "next" of an earlier page, found ${found}. Begin again without "after".`,
+    );
+  }
+}
+
+/** No queue has this name yet. */
+export class UnknownQueueError extends JobsError {
+  static {
+    named(this, "UnknownQueueError");
+  }
+
+  constructor(found: string, near?: string) {
+    super(
+      "QUEUE_UNKNOWN",
+      `Expected a queue that has had a job or a worker, found ${JSON.stringify(found)}` +
+        `${near === undefined ? "." : `; did you mean ${JSON.stringify(near)}?`} jobs.queues.list() has them all.`,
+    );
+  }
+}
+
+/** The queue has had no job of this kind yet. */
+export class UnknownKindError extends JobsError {
+  static {
+    named(this, "UnknownKindError");
+  }
+
+  constructor(queue: string, found: string, near?: string) {
+    super(
+      "KIND_UNKNOWN",
+      `Expected a kind that the queue ${JSON.stringify(queue)} has had a job of, found ${JSON.stringify(found)}` +
+        `${near === undefined ? "." : `; did you mean ${JSON.stringify(near)}?`} jobs.declare(queue, kind) in SQL makes one ahead.`,
     );
   }
 }

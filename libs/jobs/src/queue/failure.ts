@@ -20,7 +20,15 @@ import { SchemaOutdatedError, isOutcomeUnknown, isUnavailable } from "../store/s
 import { StaysUnknownError } from "./insert.js";
 
 /** What a call does, and so what its failure means. */
-export type Doing = "read" | "enqueue" | "requeue" | "cancel" | "schedule" | "migrate";
+export type Doing =
+  | "read"
+  | "enqueue"
+  | "requeue"
+  | "cancel"
+  | "schedule"
+  | "pause"
+  | "resume"
+  | "migrate";
 
 /** A job that a call means to create. */
 export interface Meant {

@@ -101,7 +101,7 @@ export class Hints {
     this.#later.add(queueId, kind, ms + 1);
   }
 
-  /** A lane of this queue was made. */
+  /** A lane of this queue was made, or what may be claimed of it is another part. */
   changed(queueId: number): void {
     this.local.changed();
     if (this.enabled) this.#send({ queueId, changed: true });

@@ -33,6 +33,7 @@ import { firstOfEachKey, inInputOrder } from "./first-of-key.js";
 import { insertJobs, wayOf } from "./insert.js";
 import { insertTogether } from "./insert-together.js";
 import { inParts, isOnePart } from "./parts.js";
+import { JobQueues } from "./queues.js";
 import { JobSchedules } from "./schedules.js";
 import { sent } from "./sent.js";
 import { type TransactionLike, afterCommit, onCallersTransaction } from "./transaction.js";
@@ -47,6 +48,8 @@ export type TransactionalQueue = Pick<JobQueue, "enqueue" | "enqueueMany" | "can
 export class JobQueue {
   /** What is enqueued at set times. */
   readonly schedules: JobSchedules;
+  /** The queues, to look at and to pause. */
+  readonly queues: JobQueues;
   readonly #coalescers = new Map<string, Coalescer>();
 
   /** @internal Made by `JobsModule.forRoot()`. */
@@ -57,6 +60,7 @@ export class JobQueue {
     /** The longest payload that is taken, in bytes of its JSON. */
     readonly payloadLimit: number,
   ) {
+    this.queues = new JobQueues(store, hints);
     this.schedules = new JobSchedules(store, hints, events, payloadLimit);
   }
 

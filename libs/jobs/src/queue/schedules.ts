@@ -1,22 +1,15 @@
-import { types } from "node:util";
 import { parseCron } from "../job/cron.js";
 import type { Definition, InputOf } from "../job/definition.js";
 import type { Enqueued } from "../job/enqueued.js";
 import { ScheduleDeclaredError, UnknownScheduleError } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
 import { OptionsCheck, describe, nearest, readable } from "../job/options-check.js";
+import { type PauseOptions, type PauseOrder, readPause } from "../job/pause.js";
 import { type ScheduleOptions, parseSchedule } from "../job/schedule.js";
 import { nextTick } from "../job/ticks.js";
 import { TimeZone } from "../job/time-zone.js";
 import type { Events } from "../observe/events.js";
-import {
-  type PauseOrder,
-  newest,
-  pause,
-  remove,
-  resume,
-  runOnce,
-} from "../store/schedules/control.js";
+import { newest, pause, remove, resume, runOnce } from "../store/schedules/control.js";
 import { clock } from "../store/schedules/declare.js";
 import {
   SCHEDULES_SINCE,
@@ -33,17 +26,6 @@ import { again } from "./insert.js";
 
 // Schedules, as callers see them. What is due is enqueued by the processes that have a worker.
 
-/** Who pauses a schedule, why, and until when. */
-export interface PauseOptions {
-  /** Who says so, for those who look. */
-  by?: string;
-  /** Why, for those who look. */
-  why?: string;
-  /** It goes on by itself then; absent: when it is resumed. */
-  until?: Date;
-}
-
-const MAX_WORDS = 1_000;
 /** So often somebody else may run it just then. */
 const ROUNDS = 20;
 
@@ -188,19 +170,7 @@ export class JobSchedules {
 
 function parsePause(options: PauseOptions): PauseOrder {
   const check = new OptionsCheck("options of pause");
-  const given: PauseOptions = check.object("", options, ["by", "why", "until"]) ? options : {};
-  const words = (at: "by" | "why"): string | null => {
-    const value: unknown = given[at];
-    if (value === undefined) return null;
-    if (typeof value === "string" && value.length <= MAX_WORDS && !value.includes("\0"))
-      return value;
-    check.expected(at, `at most ${MAX_WORDS} characters without NUL`, value);
-    return null;
-  };
-  const { until } = given;
-  if (until !== undefined && !(types.isDate(until) && until.getTime() > 0))
-    check.expected("until", "a valid Date", until);
-  const order = { by: words("by"), why: words("why"), until: until ?? null };
+  const order = readPause(check, check.object("", options, ["by", "why", "until"]) ? options : {});
   check.done();
   return order;
 }

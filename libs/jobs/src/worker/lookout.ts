@@ -1,6 +1,7 @@
 import type { Session } from "../pg/session.js";
 import { isMissingSchema, isStatementTimeout } from "../pg/sqlstate.js";
 import { QUARANTINED, lanesOf } from "../store/queues/lanes.js";
+import type { Pause } from "../store/queues/pauses.js";
 import { type LookLane, look } from "../store/queues/look.js";
 import { monotonic } from "./held.js";
 import { type Outage, unanswered } from "./outage.js";
@@ -28,6 +29,8 @@ export interface LookoutPorts {
   queues: ReadonlyMap<number, QueueWorker>;
   open(): boolean;
   mayTakeOver(): boolean;
+  /** What of these queues is paused. */
+  pauses(queueIds: readonly number[]): Promise<Pause[]>;
   /** The server's clock, as an answer has just told it; in ms. */
   clock(now: number): void;
   /** A queue has something that can be claimed. */
@@ -131,8 +134,15 @@ export class Lookout {
     this.#nextTimer = setTimeout(() => void this.look(), ms).unref();
   }
 
+  /** Pauses end by the clock: the row stays, and nobody says so. */
+  #reopen(queue: QueueWorker): void {
+    const ms = queue.reopen(monotonic());
+    if (ms !== undefined) this.dueIn(queue, ms);
+  }
+
   /** A look tells of the first job of a queue only, as long as nobody has taken it. */
   #due(queue: QueueWorker): void {
+    this.#reopen(queue);
     this.#unseen.add(queue);
     this.ports.found(queue);
   }
@@ -165,6 +175,7 @@ export class Lookout {
     if (known.some(([id, { settings }]) => seen.names.get(id) !== settings.name))
       return this.ports.gone();
     if (!(await this.#readLanes(known, seen.versions))) return this.ports.gone();
+    for (const [, queue] of known) this.#reopen(queue);
     for (const [queueId, ms] of seen.due) {
       const queue = queues.get(queueId)!;
       if (ms > 0) this.dueIn(queue, ms);
@@ -245,9 +256,13 @@ export class Lookout {
       .map(([id]) => id);
     if (stale.length === 0) return true;
     const lanes = await lanesOf(front, stale);
+    // Read after the version, they are those of it, or younger: then it is read again.
+    const paused = await this.ports.pauses(stale);
+    const now = monotonic();
     for (const id of stale) {
       const ofQueue = lanes.filter((lane) => lane.queueId === id);
-      if (!queues.get(id)!.serve(ofQueue, versions.get(id)!)) return false;
+      const ofIt = paused.filter(({ queueId }) => queueId === id);
+      if (!queues.get(id)!.serve(ofQueue, versions.get(id)!, ofIt, now)) return false;
     }
     // Lanes that were not asked about may have something.
     for (const id of stale) this.ports.found(queues.get(id)!);

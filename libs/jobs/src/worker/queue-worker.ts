@@ -2,6 +2,7 @@ import type { Handler } from "../handler/handler.js";
 import { type Lane, QUARANTINED, laneOf } from "../store/queues/lanes.js";
 import type { Claim, LaneRequest } from "../store/transitions/claim.js";
 import type { Attempt } from "./attempt.js";
+import type { Pause } from "../store/queues/pauses.js";
 import { Cursor } from "./cursor.js";
 import { HandlerSlots, ServedLane, byPriority } from "./served-lane.js";
 import { Trickle } from "./trickle.js";
@@ -35,6 +36,7 @@ export class QueueWorker {
   othersWait = false;
   /** The last claim brought as much as it could: there may be more. */
   leftOver = false;
+  /** Those that may be claimed from: all but the paused ones. */
   #lanes: ServedLane[] = [];
   readonly #byLane = new Map<number, ServedLane>();
   #turn = 0;
@@ -53,9 +55,9 @@ export class QueueWorker {
    * The lanes of kinds that are handled here; those of other kinds are never walked. Answers false, and nothing has
    * changed, when a lane that is served is another one by now: its number was given again.
    */
-  serve(lanes: readonly Lane[], version: number): boolean {
+  serve(lanes: readonly Lane[], version: number, pauses: readonly Pause[] = [], now = 0): boolean {
     const byNumber = new Map(lanes.map((lane) => [lane.lane, lane]));
-    for (const { lane: known } of this.#lanes) {
+    for (const { lane: known } of this.#byLane.values()) {
       const lane = byNumber.get(known.lane);
       if (lane?.kind !== known.kind || lane.priority !== known.priority) return false;
     }
@@ -65,9 +67,28 @@ export class QueueWorker {
       if (slots && !this.#byLane.has(lane.lane))
         this.#byLane.set(lane.lane, new ServedLane(lane, slots));
     }
-    this.#lanes = [...this.#byLane.values()].sort(byPriority);
+    for (const served of this.#byLane.values()) {
+      const ofIt = pauses.filter(({ kind }) => kind === undefined || kind === served.lane.kind);
+      served.closedUntil =
+        now + Math.max(Number.NEGATIVE_INFINITY, ...ofIt.map(({ forMs }) => forMs));
+    }
+    this.reopen(now);
     this.want();
     return true;
+  }
+
+  /** Lanes whose pause is over take part again; answers in how many ms the next one will. */
+  reopen(now: number): number | undefined {
+    let next = Number.POSITIVE_INFINITY;
+    for (const served of this.#byLane.values()) {
+      const closed = served.closedUntil > now;
+      if (closed) next = Math.min(next, served.closedUntil);
+      else if (served.closed) served.more = true;
+      served.closed = closed;
+    }
+    const all = [...this.#byLane.values()];
+    this.#lanes = all.filter(({ closed }) => !closed).sort(byPriority);
+    return Number.isFinite(next) ? next - now : undefined;
   }
 
   get lanes(): readonly ServedLane[] {
@@ -242,15 +263,15 @@ export class QueueWorker {
   /** All that wait for a slot; they are not waiting any more. */
   takeWaiting(): Attempt[] {
     this.waiting = 0;
-    return this.#lanes.flatMap(({ waiting }) => waiting.splice(0));
+    return [...this.#byLane.values()].flatMap(({ waiting }) => waiting.splice(0));
   }
 
-  /** Those that wait for slots which may never be free again; they are not waiting any more. */
+  /** Those that wait for slots which may never be free again, or are paused; they are not waiting any more. */
   takeStranded(): Attempt[] {
     if (this.waiting === 0) return [];
     if (this.stuck >= this.settings.concurrency) return this.takeWaiting();
-    const stranded = this.#lanes.flatMap(({ waiting, slots }) =>
-      slots.usable > 0 ? [] : waiting.splice(0),
+    const stranded = [...this.#byLane.values()].flatMap((served) =>
+      served.slots.usable > 0 && !served.closed ? [] : served.waiting.splice(0),
     );
     this.waiting -= stranded.length;
     return stranded;
@@ -258,7 +279,7 @@ export class QueueWorker {
 
   /** How many claims are held that their handlers have no slots for. */
   get #beyond(): number {
-    const handlers = new Set(this.#lanes.map(({ slots }) => slots));
+    const handlers = new Set([...this.#byLane.values()].map(({ slots }) => slots));
     let beyond = 0;
     for (const { held, usable } of handlers) beyond += Math.max(0, held - usable);
     return beyond;

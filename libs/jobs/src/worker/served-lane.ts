@@ -36,6 +36,10 @@ export class ServedLane {
   readonly waiting: Attempt[] = [];
   /** It may have jobs to claim: until a claim of it comes back short. */
   more = true;
+  /** It is paused until then; monotonic ms. */
+  closedUntil = Number.NEGATIVE_INFINITY;
+  /** It has no part in claims, as long as this was not found to be over. */
+  closed = false;
 
   constructor(
     readonly lane: Lane,

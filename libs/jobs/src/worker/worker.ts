@@ -4,10 +4,11 @@ import type { Events } from "../observe/events.js";
 import type { Database } from "../pg/database.js";
 import { Listener } from "../pg/listener.js";
 import type { Session } from "../pg/session.js";
-import { isLockTimeout } from "../pg/sqlstate.js";
+import { isLockTimeout, isNotAllowed } from "../pg/sqlstate.js";
 import { ensureOwnLane } from "../store/queues/lanes.js";
 import { hearWake, wakeChannel } from "../store/queues/wake.js";
 import type { Store } from "../store/store.js";
+import { PAUSES_SINCE, type Pause, pausesOf } from "../store/queues/pauses.js";
 import { SECLUSION, takeTurn } from "../store/upkeep/chores.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Claim } from "../store/transitions/claim.js";
@@ -192,6 +193,7 @@ export class Worker {
       queues: this.#queues.byId,
       open: () => this.state === "working",
       mayTakeOver: () => this.#claimer.mayTakeOver,
+      pauses: async (ids) => await this.#pauses(ids),
       clock: (now) => this.#claimer.learnClock(now),
       found: (queue) => this.#found(queue),
       suspects: (queues) => this.#quarantine.consider(queues),
@@ -385,6 +387,17 @@ export class Worker {
         return this.#beginAgain();
     }
     this.changed();
+  }
+
+  /** A schema that came after the grants of this role must not stop it. */
+  async #pauses(queueIds: readonly number[]): Promise<Pause[]> {
+    const { store } = this.ports;
+    if (!(await store.offers(PAUSES_SINCE))) return [];
+    return await pausesOf(store.session, queueIds).catch((error: unknown) => {
+      if (!isNotAllowed(error)) throw error;
+      this.#outage.complain("pauses are not heeded", error);
+      return [];
+    });
   }
 
   /** Our queues and lanes are not there any more: somebody made the schema anew, or restored it. */

@@ -1,11 +1,5 @@
+import type { PauseOrder } from "../../job/pause.js";
 import { type Runner, Statement } from "../../pg/statement.js";
-
-/** Who pauses a schedule, why and until when; null: nobody says, and until it is resumed. */
-export interface PauseOrder {
-  by: string | null;
-  why: string | null;
-  until: Date | null;
-}
 
 const pauseSchedule = new Statement(
   "pause_schedule",

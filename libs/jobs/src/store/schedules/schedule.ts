@@ -1,3 +1,4 @@
+import type { PauseView } from "../../job/pause.js";
 import type { Misfire } from "../../job/ticks.js";
 import type { Overlap } from "../../job/schedule.js";
 import { formatJobId } from "../../job/job-id.js";
@@ -23,7 +24,7 @@ export interface ScheduleView {
   lastAt: Date | null;
   /** The newest job. */
   lastJob: string | null;
-  paused: { at: Date; until: Date | null; by: string | null; why: string | null } | null;
+  paused: PauseView | null;
   /** Whose code declares it; null: it was made by `upsert`. */
   service: string | null;
   /** Since when its service does not declare it any more. */

@@ -1,0 +1,42 @@
+import { types } from "node:util";
+import { OptionsCheck } from "./options-check.js";
+
+/** Who pauses something, why, and until when. */
+export interface PauseOptions {
+  /** Who says so, for those who look. */
+  by?: string;
+  /** Why, for those who look. */
+  why?: string;
+  /** It goes on by itself then; absent: when it is resumed. */
+  until?: Date;
+}
+
+/** The same, checked; null: nobody says, and until it is resumed. */
+export interface PauseOrder {
+  by: string | null;
+  why: string | null;
+  until: Date | null;
+}
+
+/** A pause as it stands. */
+export interface PauseView extends PauseOrder {
+  at: Date;
+}
+
+const MAX_WORDS = 1_000;
+
+/** Says to `check` what does not fit. */
+export function readPause(check: OptionsCheck, options: PauseOptions): PauseOrder {
+  const words = (at: "by" | "why"): string | null => {
+    const value: unknown = options[at];
+    if (value === undefined) return null;
+    if (typeof value === "string" && value.length <= MAX_WORDS && !value.includes("\0"))
+      return value;
+    check.expected(at, `at most ${MAX_WORDS} characters without NUL`, value);
+    return null;
+  };
+  const { until } = options;
+  if (until !== undefined && !(types.isDate(until) && until.getTime() > 0))
+    check.expected("until", "a valid Date", until);
+  return { by: words("by"), why: words("why"), until: until ?? null };
+}
