@@ -17,8 +17,12 @@ export function report({ about, workloads, medians, judged, problems }) {
     "",
     ...rowsTable(judged, workloads),
     "",
-    "What holds the rows that are missed, and what was tried: [ADR 8](adr/0008-rows-that-are-missed.md).",
-    "",
+    ...(complete
+      ? [
+          "Of rows that were missed before, docs/adr/0008-rows-that-are-missed.md says what holds them, and what was tried.",
+          "",
+        ]
+      : []),
     ...(problems.length > 0
       ? ["## Runs that went wrong", "", ...problems.map(problemLine), ""]
       : []),

@@ -165,7 +165,8 @@ describe("with the grants of the page", () => {
 
   it("a worker runs jobs to every end, and keeps the house", async () => {
     await bench.sql("update jobs.queue set prune_dead = '1 second', archive_dead = '1 second'");
-    await bench.sql("update jobs.chore set due_at = now()");
+    // One of them is a turn that is taken when it is needed, and nobody's duty.
+    await bench.sql("update jobs.chore set due_at = now() where name <> 'seclusion'");
     await workerApp("worker");
     const jobs = await bench.producer();
     const ends = {
@@ -182,8 +183,11 @@ describe("with the grants of the page", () => {
     }
     await until(
       async () =>
-        (await bench.sql("select 1 from jobs.chore where due_at <= now() - interval '1 s'"))
-          .length === 0,
+        (
+          await bench.sql(
+            "select 1 from jobs.chore where due_at <= now() - interval '1 s' and name <> 'seclusion'",
+          )
+        ).length === 0,
       { what: "the chores are done" },
     );
     const told = warned.filter(([message]) => !String(message).startsWith("Job "));

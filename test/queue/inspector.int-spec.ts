@@ -107,3 +107,38 @@ describe("workers", () => {
     expect((await inspector.workers())[0]).toMatchObject({ alive: false, running: 0 });
   });
 });
+
+describe("counters and health that take long", () => {
+  it("keep no enqueue waiting: they have a connection of their own, where one is left", async () => {
+    const jobs = app.get(JobQueue);
+    await jobs.enqueue("a");
+    await inspector.health();
+    const client = await bench.client();
+    await client.query(`begin; lock table ${bench.schema}.stat in access exclusive mode`);
+    // Each waits for the table until its lock_timeout.
+    const slow = [inspector.health(), inspector.counts(), inspector.queues()].map((read) =>
+      read.then(
+        () => "answered",
+        () => "refused",
+      ),
+    );
+    const from = performance.now();
+    for (let n = 0; n < 5; n++) await jobs.enqueue("a");
+    expect(performance.now() - from).toBeLessThan(1_500);
+    await client.query("rollback");
+    client.release();
+    expect(await Promise.all(slow)).toContain("answered");
+  });
+
+  it("take none where it would be the last one", async () => {
+    const small = await bench.app([bench.root({ connections: 2 })]);
+    const asked = async () =>
+      await bench.sql(
+        "select 1 from pg_stat_activity where application_name = 'pg-jobs front' and datname = current_database()",
+      );
+    await small.get(JobQueue).enqueue("a");
+    const before = (await asked()).length;
+    await small.get(JobInspector).health();
+    expect((await asked()).length).toBe(before);
+  });
+});

@@ -90,6 +90,11 @@ export class Database {
     return session;
   }
 
+  /** So many connections may still be opened. */
+  get spare(): number {
+    return this.connections - this.#sessions.size - this.#reserved - this.clients.open;
+  }
+
   /** So many connections are opened elsewhere, by threads and listeners. */
   reserve(connections: number): void {
     this.#reserved += connections;

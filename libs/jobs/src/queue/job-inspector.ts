@@ -126,12 +126,12 @@ export class JobInspector {
 
   /** Jobs by queue, kind and state, from counters: the cost does not grow with the number of jobs. */
   async counts(): Promise<KindCounts[]> {
-    return await this.#read(() => counts(this.store));
+    return await this.#read(() => counts(this.store.aside));
   }
 
   /** Every queue with its jobs by state, from the same counters. */
   async queues(): Promise<QueueCounts[]> {
-    return await this.#read(() => queueCounts(this.store));
+    return await this.#read(() => queueCounts(this.store.aside));
   }
 
   /** The workers of the last day: who lives, what they serve and how much they run. */
@@ -145,7 +145,7 @@ export class JobInspector {
    */
   async health(queues?: readonly string[]): Promise<QueueHealth[]> {
     const asked = readable(SUBJECT, () => checkQueues(queues));
-    const found = await this.#read(() => health(this.store, asked));
+    const found = await this.#read(() => health(this.store.aside, asked));
     if (asked && found.length < new Set(asked).size) {
       const known = await this.#read(() => queueNames(this.store));
       refuseUnknown(asked, known);
@@ -155,7 +155,7 @@ export class JobInspector {
 
   /** Kinds with waiting jobs that no live worker has a handler for. */
   async unknownKinds(): Promise<{ queue: string; kind: string }[]> {
-    return await this.#read(() => unknownKinds(this.store));
+    return await this.#read(() => unknownKinds(this.store.aside));
   }
 
   async #read<T>(work: () => Promise<T>): Promise<T> {

@@ -43,7 +43,9 @@ export class Store implements Runner {
   /** A lane was made: workers do not know it yet. */
   onLaneMade: (queueId: number) => void = () => {};
 
-  constructor(database: Database) {
+  #aside: Session | undefined;
+
+  constructor(private readonly database: Database) {
     this.schema = database.schema;
     this.session = database.open("front");
   }
@@ -52,6 +54,18 @@ export class Store implements Runner {
   async run(statement: Statement, values?: readonly unknown[]): Promise<Row[]> {
     return await this.guard(() => this.session.run(statement, values));
   }
+
+  /**
+   * For reads that may take long, so that no enqueue waits behind them: on a connection of its own, opened with the first
+   * of them if this leaves one to be lent; else on the one that all share.
+   */
+  readonly aside: Runner = {
+    run: async (statement, values) => {
+      if (this.database.spare > 1) this.#aside ??= this.database.open("front");
+      const session = this.#aside ?? this.session;
+      return await this.guard(() => session.run(statement, values));
+    },
+  };
 
   /** Several statements in one transaction, guarded in the same way. */
   async transaction<T>(fn: (run: Runner["run"]) => Promise<T>): Promise<T> {
