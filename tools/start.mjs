@@ -56,6 +56,8 @@ async function boot() {
     ...(process.stdout.isTTY ? {} : { NO_COLOR: "1" }),
   };
   for (const [name, port] of Object.entries(ports)) childEnv[WANTED[name].variable] = String(port);
+  // an empty one means that no feed is wanted; a port that the api has yet to find cannot be named
+  if (ports.api) childEnv.FEED_SOURCES = env.FEED_SOURCES ?? `${address(ports.api)}/feeds/news`;
 
   await migrate(childEnv);
   if (stopping) return;

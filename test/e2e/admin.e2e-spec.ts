@@ -58,6 +58,7 @@ describe("the token", () => {
     ["get", "/admin/stats"],
     ["get", "/admin/jobs/1-1"],
     ["get", "/admin/jobs/nonsense"],
+    ["get", "/admin/jobs/1-1/history"],
     ["post", "/admin/jobs/1-1/requeue"],
   ];
   const send = async ([method, path]: (typeof ROUTES)[number], authorization?: string) => {

@@ -195,6 +195,7 @@ describe("a database of somebody else", () => {
          order by 1, 2`,
       ),
     ).toEqual([
+      { schema: "samples", name: "feed_item" },
       { schema: "samples", name: "migration" },
       { schema: "samples", name: "record" },
       { schema: "samples", name: "reminder" },

@@ -262,6 +262,18 @@ describe("npm start with a DATABASE_URL", () => {
     expect(port).toBeLessThan(3200);
   });
 
+  it("has the worker read the feed of its api, another one, or none", async () => {
+    const launcher = folder.start({ DATABASE_URL: given, API_PORT: "", ADMIN_PORT: "" });
+    const api = await launcher.line(/^api (http:.*)$/);
+    await launcher.line(new RegExp(`^\\[worker\\] reads ${api}/feeds/news$`));
+    await launcher.end();
+    for (const said of ["http://localhost:1/feed", ""]) {
+      const next = folder.start({ DATABASE_URL: given, API_PORT: "", FEED_SOURCES: said });
+      await next.line(new RegExp(`^\\[worker\\] reads ${said}$`));
+      await next.end();
+    }
+  });
+
   it("insists on an explicit port", async () => {
     const taken = await listener(0);
     const launcher = folder.start({ DATABASE_URL: given, API_PORT: String(taken.port) });

@@ -5,6 +5,8 @@ import { SamplesModule } from "nestjs-pg-jobs-samples";
 import { DataSource } from "typeorm";
 import { config } from "./config.js";
 import { EventsController } from "./events/events.controller.js";
+import { FeedsController } from "./feeds/feeds.controller.js";
+import { News } from "./feeds/news.js";
 import { HealthModule } from "./health/health.module.js";
 import { RecordsController } from "./records/records.controller.js";
 import { RemindersController } from "./reminders/reminders.controller.js";
@@ -24,8 +26,15 @@ import { JobsErrorFilter } from "./jobs-error.filter.js";
     }),
     HealthModule,
   ],
-  controllers: [EventsController, RecordsController, RemindersController, ThumbnailsController],
+  controllers: [
+    EventsController,
+    FeedsController,
+    RecordsController,
+    RemindersController,
+    ThumbnailsController,
+  ],
   providers: [
+    News,
     { provide: APP_PIPE, useClass: StandardSchemaValidationPipe },
     { provide: APP_FILTER, useClass: JobsErrorFilter },
   ],

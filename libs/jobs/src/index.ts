@@ -1,5 +1,7 @@
 /** @internal For the packages beside this one. */
 export { OptionsCheck } from "./job/options-check.js";
+/** @internal For the packages beside this one. */
+export { parseCron } from "./job/cron.js";
 export { JobsModule } from "./jobs.module.js";
 export {
   type HandlerOptions,

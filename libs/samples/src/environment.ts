@@ -1,4 +1,4 @@
-import { OptionsError, fixed } from "nestjs-pg-jobs";
+import { OptionsError, fixed, parseCron } from "nestjs-pg-jobs";
 import { z } from "zod";
 
 /** The environment does not say what an app needs to know; the message has all problems. */
@@ -11,6 +11,8 @@ export class EnvironmentError extends Error {
 
 const matching = (pattern: RegExp, expected: string) =>
   z.string({ error: `expected ${expected}, found none` }).regex(pattern, `expected ${expected}`);
+
+const DURATION = "a duration such as 500ms, 30s, 5m or 2h";
 
 /** The kinds of variables the apps have. No message shows a value: it may be a secret. */
 export const field = {
@@ -45,8 +47,35 @@ export const field = {
   duration: (absent: string) =>
     z
       .string()
-      .refine(isDuration, { error: "expected a duration such as 500ms, 30s, 5m or 2h" })
+      .refine((text) => durationMs(text) !== undefined, { error: `expected ${DURATION}` })
       .default(absent),
+  durationWithin: (least: string, most: string, absent: string) =>
+    z
+      .string()
+      .refine((text) => within(text, least, most), {
+        error: `expected ${DURATION}, from ${least} to ${most}`,
+      })
+      .default(absent),
+  word: <const W extends string>(words: readonly [W, ...W[]], absent: NoInfer<W>) =>
+    z.enum(words, { error: `expected ${words.join(" or ")}` }).default(absent as never),
+  cron: (absent: string) =>
+    z
+      .string()
+      .superRefine((text, context) => {
+        const cron = parseCron(text);
+        if (Array.isArray(cron)) context.addIssue(cron.join("; "));
+      })
+      .default(absent),
+  /** None when it is absent. */
+  urls: () =>
+    z
+      .string()
+      .transform((text) => [...new Set(text.split(",").map((one) => hrefOf(one.trim())))])
+      .refine((urls) => !urls.includes(""), {
+        error:
+          "expected URLs such as http://localhost:3000/feed, without a password, of at most 500 characters, with commas between them",
+      })
+      .default([]),
   secret: (least: number) =>
     z
       .string({ error: `expected at least ${least} characters, found none` })
@@ -81,11 +110,24 @@ export function orExit<T>(read: () => T): T {
   }
 }
 
-function isDuration(text: string): boolean {
+function durationMs(text: string): number | undefined {
   try {
-    return Boolean(fixed(text));
+    return fixed(text, { jitter: 0 }).delay(1, undefined, () => 0);
   } catch (error) {
-    if (error instanceof OptionsError) return false;
+    if (error instanceof OptionsError) return undefined;
     throw error;
   }
+}
+
+function within(text: string, least: string, most: string): boolean {
+  const ms = durationMs(text);
+  return ms !== undefined && ms >= durationMs(least)! && ms <= durationMs(most)!;
+}
+
+/** The address as it is sent; empty where none is meant, or one that has a secret in it. */
+function hrefOf(text: string): string {
+  if (!URL.canParse(text)) return "";
+  const { href, protocol, username, password } = new URL(text);
+  const fit = /^https?:$/.test(protocol) && !username && !password && href.length <= 500;
+  return fit ? href : "";
 }

@@ -5,6 +5,7 @@ import { EnvironmentError } from "./environment.js";
 import { ensureSamples } from "./ensure-samples.js";
 import { CreateReminder1762000000000 } from "./migrations/1762000000000-create-reminder.js";
 import { CreateRecord1763000000000 } from "./migrations/1763000000000-create-record.js";
+import { CreateFeedItem1764000000000 } from "./migrations/1764000000000-create-feed-item.js";
 import { Reminder } from "./reminder.entity.js";
 import { SavedRecord } from "./saved-record.entity.js";
 
@@ -39,7 +40,11 @@ export function samplesDataSource(url: string): DataSource {
     url,
     schema: "samples",
     entities: [Reminder, SavedRecord],
-    migrations: [CreateReminder1762000000000, CreateRecord1763000000000],
+    migrations: [
+      CreateReminder1762000000000,
+      CreateRecord1763000000000,
+      CreateFeedItem1764000000000,
+    ],
     migrationsTableName: "migration",
     installExtensions: false,
     applicationName: "samples",

@@ -44,6 +44,7 @@ server.listen(Number(env[`${name.toUpperCase()}_PORT`]), env.HOST, () => {
   console.log(`pid ${process.pid}`);
   process.send({ type: "ready", port: server.address().port });
   if (name !== "worker") return;
+  console.log(`reads ${env.FEED_SOURCES}`);
   process.send({ type: "succeeded", id: "1" });
   process.send({ type: "succeeded", id: "2" });
 });

@@ -9,7 +9,13 @@ import {
   UseFilters,
   UseGuards,
 } from "@nestjs/common";
-import { type AttemptError, JobInspector, JobQueue, type JobView } from "nestjs-pg-jobs";
+import {
+  type AttemptError,
+  type HistoryEvent,
+  JobInspector,
+  JobQueue,
+  type JobView,
+} from "nestjs-pg-jobs";
 import { AdminGuard } from "../admin.guard.js";
 import { JsonBodyGuard } from "../json-body.guard.js";
 import { ProblemException } from "../problem.js";
@@ -36,6 +42,15 @@ export class JobsController {
     const job = await this.inspector.get(id);
     if (!job) throw unknownJob(id);
     return { ...job, errors: await this.inspector.attempts(id) };
+  }
+
+  /** What happened to it, in order. */
+  @Get(":id/history")
+  @Header("cache-control", "no-store")
+  async history(@Param("id") id: string): Promise<HistoryEvent[]> {
+    const events = await this.inspector.history(id);
+    if (events.length === 0) throw unknownJob(id);
+    return events;
   }
 
   /** The statement decides; the job is read only to say afterwards why not. */
