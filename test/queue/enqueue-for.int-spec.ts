@@ -34,7 +34,11 @@ beforeEach(async () => {
   const store = new Store(database);
   const workers = new LocalWorkers();
   told = [];
-  workers.add({ wake: (_, kind) => told.push(kind) > 0, changed: () => undefined });
+  workers.add({
+    wake: (_, kind) => told.push(kind) > 0,
+    changed: () => undefined,
+    control: () => false,
+  });
   const hints = new Hints(store, bench.schema, false, workers);
   await hands.add();
   const [claim] = await hands.claim(await hands.worker());

@@ -85,6 +85,8 @@ export interface FaultWorkerOptions {
   /** Default 200 ms. */
   poll?: string;
   grace?: string;
+  /** Default true. */
+  notify?: boolean;
   /** Events that are told one by one; all others are only counted. */
   told?: JobEventName[];
   /** The folder of a built release; default: that of this tree. */

@@ -1,3 +1,4 @@
+import { ControlHints } from "../../libs/jobs/dist/queue/control-hints.js";
 import { Hints } from "../../libs/jobs/dist/queue/hints.js";
 import { JobQueue } from "../../libs/jobs/dist/queue/job-queue.js";
 import { Events } from "../../libs/jobs/dist/observe/events.js";
@@ -10,11 +11,10 @@ const RUNS = 3;
 /** Through the statement alone, and through the public door with coalescing. */
 export async function measureEnqueue(ground) {
   const store = new Store(ground.database);
-  const hints = new Hints(store.session, store.schema, true, {
-    wake: () => false,
-    changed: () => {},
-  });
-  const queue = new JobQueue(store, hints, new Events(), 1_048_576);
+  const nobody = { wake: () => false, changed: () => {}, control: () => false };
+  const hints = new Hints(store.session, store.schema, true, nobody);
+  const control = new ControlHints(store.session, store.schema, true, nobody);
+  const queue = new JobQueue(store, hints, new Events(), 1_048_576, control);
   const options = { queue: "measured" };
   const payload = { to: "ada@example.com", subject: "hello", text: "x".repeat(40), n: 1 };
 

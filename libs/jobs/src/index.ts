@@ -70,6 +70,7 @@ export {
   DatabaseUnavailableError,
   ERROR_CODES,
   EnqueueOutcomeUnknownError,
+  JobCancelledError,
   JobLockedError,
   JobTimeoutError,
   JobsError,

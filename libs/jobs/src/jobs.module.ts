@@ -31,6 +31,7 @@ import {
 import { Database } from "./pg/database.js";
 import { READ_ONLY_ADVICE, readOnlyWords } from "./pg/read-only.js";
 import { callerError } from "./queue/failure.js";
+import { ControlHints } from "./queue/control-hints.js";
 import { Hints } from "./queue/hints.js";
 import { JobInspector } from "./queue/job-inspector.js";
 import { JobQueue } from "./queue/job-queue.js";
@@ -68,9 +69,17 @@ const providers = [
   { provide: Hints, inject: [Store, PARSED_OPTIONS, LocalWorkers], useFactory: makeHints },
   {
     provide: JobQueue,
-    inject: [Store, Hints, Events, PARSED_OPTIONS],
-    useFactory: (store: Store, hints: Hints, events: Events, options: ParsedJobsOptions) =>
-      new JobQueue(store, hints, events, options.payloadLimit),
+    inject: [Store, Hints, Events, PARSED_OPTIONS, LocalWorkers],
+    useFactory: (
+      store: Store,
+      hints: Hints,
+      events: Events,
+      { payloadLimit, notify }: ParsedJobsOptions,
+      workers: LocalWorkers,
+    ) => {
+      const control = new ControlHints(store.session, store.schema, notify, workers);
+      return new JobQueue(store, hints, events, payloadLimit, control);
+    },
   },
   { provide: JobInspector, inject: [Store], useFactory: (store: Store) => new JobInspector(store) },
   {

@@ -43,7 +43,10 @@ export interface JobContext {
   readonly isLast: boolean;
   /** The schedule that enqueued it, and the tick it is for, absent for `runNow`; null: a call enqueued it. */
   readonly schedule: ScheduledRun | null;
-  /** Aborts at the timeout, at the end of the grace period, and when the lease is lost. */
+  /**
+   * Aborts at the timeout, at the end of the grace period, when the lease is lost, and when somebody cancels the job;
+   * `signal.reason` tells which: JobTimeoutError, ShutdownError, LeaseLostError or JobCancelledError.
+   */
   readonly signal: AbortSignal;
   /** The same over all attempts of the job: hand it to services that know idempotency keys. */
   readonly idempotencyKey: string;

@@ -27,6 +27,7 @@ const all: errors.JobsError[] = [
   new errors.TransactionEndedError("1-1"),
   new errors.TransactionOverError("1-1"),
   new errors.JobTimeoutError(500),
+  new errors.JobCancelledError("1-1"),
   new errors.ShutdownError(),
 ];
 

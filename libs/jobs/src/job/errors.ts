@@ -34,6 +34,7 @@ export const ERROR_CODES = Object.freeze({
   TRANSACTION_ENDED: "job.transaction() found that fn had ended its transaction",
   TRANSACTION_OVER: "the connection of a transaction was used after its end, or closed",
   TIMEOUT: "the attempt ran longer than its timeout",
+  CANCELLED: "the cancel of the job was requested while it ran",
   SHUTDOWN: "the worker is draining and the grace period is over",
 });
 
@@ -583,6 +584,27 @@ export class JobTimeoutError extends JobsError {
       "TIMEOUT",
       `Expected the handler to end within ${timeoutMs} ms, found it still running. ` +
         `Pass job.signal to what it waits for, or raise the timeout.`,
+    );
+  }
+}
+
+/**
+ * The abort reason of `job.signal` when somebody has called `jobs.cancel(id)`: what the body throws from then on ends
+ * the job as cancelled, a body that succeeds all the same has succeeded.
+ */
+export class JobCancelledError extends JobsError {
+  static {
+    named(this, "JobCancelledError");
+  }
+
+  constructor(
+    /** The id of the job. */
+    readonly id: string,
+  ) {
+    super(
+      "CANCELLED",
+      `Expected job ${id} to go on, found that its cancel was requested. ` +
+        `Stop working on it and throw: then it ends as cancelled.`,
     );
   }
 }

@@ -3,6 +3,7 @@ import type { ErrorClass } from "./defaults.js";
 import { BUILT_IN_POLICY } from "./defaults.js";
 import type { Duration } from "./duration.js";
 import { durationMs, MAX_DURATION_MS } from "./duration.js";
+import { JobCancelledError } from "./errors.js";
 import { safeText } from "./json.js";
 
 // by name, so that two copies of the package know each other's verdicts
@@ -68,7 +69,9 @@ export type Decision =
       readonly problem?: string;
     }
   | { readonly verb: "bury"; readonly error: unknown; readonly reason: BuryReason }
-  | { readonly verb: "hand-back" };
+  | { readonly verb: "hand-back" }
+  /** `error`: what it threw, unless that is the reason of its signal. */
+  | { readonly verb: "cancel"; readonly error?: unknown };
 
 /** The part of a job's policy that decides; null or absent lists mean that none was given. */
 export interface DecisionPolicy {
@@ -77,13 +80,21 @@ export interface DecisionPolicy {
   readonly buryOn?: readonly ErrorClass[] | null;
 }
 
+/** What a decision has to know of the job. */
+export interface Judged {
+  /** Before this run. */
+  readonly failures: number;
+  readonly attempts: number;
+  /** Its cancel was requested, and its signal says so. */
+  readonly cancelled?: boolean;
+}
+
 /**
  * What becomes of an attempt. Pure, never throws.
- * @param job its failures before this run, and its limit.
  * @param random gives 0 ≤ x < 1, for jitter.
  */
 export function decide(
-  job: { readonly failures: number; readonly attempts: number },
+  job: Judged,
   result: Result,
   policy: DecisionPolicy,
   random: () => number,
@@ -99,11 +110,13 @@ export function decide(
 }
 
 function fail(
-  job: { readonly failures: number; readonly attempts: number },
+  job: Judged,
   error: unknown,
   { backoff, retryOn, buryOn }: DecisionPolicy,
   random: () => number,
 ): Decision {
+  // Nobody wants it any more: that it failed for the last time makes it no dead letter.
+  if (job.cancelled) return isTheCancel(error) ? { verb: "cancel" } : { verb: "cancel", error };
   if (buryOn && isOneOf(error, buryOn)) return { verb: "bury", error, reason: "bury-on" };
   if (retryOn && !isOneOf(error, retryOn)) return { verb: "bury", error, reason: "not-retryable" };
   const failures = job.failures + 1;
@@ -130,6 +143,17 @@ function waitOf(
     return Math.min(MAX_DURATION_MS, Math.ceil(ms));
   } catch {
     return undefined;
+  }
+}
+
+/** The reason of the signal itself, or what a function of Node makes of it. */
+function isTheCancel(error: unknown): boolean {
+  const isReason = (one: unknown) => isOneOf(one, [JobCancelledError]);
+  if (isReason(error)) return true;
+  try {
+    return isReason((error as { cause?: unknown } | null | undefined)?.cause);
+  } catch {
+    return false;
   }
 }
 

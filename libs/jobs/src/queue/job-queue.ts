@@ -7,10 +7,17 @@ import type { Enqueued } from "../job/enqueued.js";
 import type { Events } from "../observe/events.js";
 import { isMissingSchema, isRowLocked } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
+import { whenTransactionEnds } from "../pg/transaction-end.js";
 import { NEEDED_VERSION } from "../store/migrations/migrate.js";
 import { type JobView, get } from "../store/reads/job.js";
 import type { Store } from "../store/store.js";
-import { type CancelAnswer, JobMovesError, cancel } from "../store/transitions/cancel.js";
+import { CONTROL_SINCE } from "../store/workers/control.js";
+import {
+  type CancelAnswer,
+  type Cancelled,
+  JobMovesError,
+  cancel,
+} from "../store/transitions/cancel.js";
 import { type Holder, existing } from "../store/transitions/enqueue.js";
 import type { NewJob } from "../store/transitions/new-jobs.js";
 import { type RequeueAnswer, requeue } from "../store/transitions/requeue.js";
@@ -26,6 +33,7 @@ import {
   payloadText,
 } from "./call.js";
 import { Coalescer } from "./coalescer.js";
+import type { ControlHints } from "./control-hints.js";
 import { ensureItsDay, withPartitions } from "./days.js";
 import { type Doing, atUnfitItem, callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
@@ -59,6 +67,7 @@ export class JobQueue {
     private readonly events: Events,
     /** The longest payload that is taken, in bytes of its JSON. */
     readonly payloadLimit: number,
+    private readonly control: ControlHints,
   ) {
     this.queues = new JobQueues(store, hints);
     this.schedules = new JobSchedules(store, hints, events, payloadLimit);
@@ -127,17 +136,21 @@ export class JobQueue {
       },
       cancel: async (id) => {
         const { queueId, number } = parseJobId(id);
-        await this.#checked("cancel", () => this.store.needs(2, "cancel"));
+        const options = await this.#waysToCancel();
         const cancelled = await this.#changing(id, "cancel", () =>
           this.#onTheirs(async () => {
             await ensureItsDay(this.store, runner);
-            return await cancel(runner, queueId, number);
+            return await cancel(runner, queueId, number, options);
           }),
         );
-        afterCommit(tx, (inDoubt) => {
+        const tellWorker = () => this.#tellWorker(cancelled);
+        const told = afterCommit(tx, (inDoubt) => {
+          tellWorker();
           if (inDoubt) void this.#tellIfCancelled(id, cancelled).catch(() => undefined);
           else this.#tellCancelled(id, cancelled);
         });
+        // Of another client's end nobody tells us: its worker reads often enough.
+        if (!told) whenTransactionEnds(tx, tellWorker);
         return cancelled.answer;
       },
     };
@@ -155,8 +168,9 @@ export class JobQueue {
   /**
    * Cancels a job. One that waits is withdrawn: it will not start, its key is free (but for calls
    * with a window that is not over), {@link requeue} brings it back.
-   * One that runs is asked to end: should this attempt fail, snooze, be handed back or lose its worker, the job is
-   * cancelled; when it succeeds or dies, it has. May be repeated.
+   * One that runs is asked to end: its signal aborts with {@link JobCancelledError}, wherever it runs, within a second;
+   * on a schema before 4 it does not. Should this attempt fail, snooze, be handed back or lose its worker, the job is
+   * cancelled; when it succeeds all the same, or is buried, it has. May be repeated.
    *
    * Inside a transaction (`jobs.in(tx).cancel(id)`) keep that short: until it ends, the job's settle waits for it. In
    * repeatable read and serializable a job that was made after the transaction's snapshot is 'unknown'.
@@ -165,10 +179,11 @@ export class JobQueue {
    */
   async cancel(id: string): Promise<CancelAnswer> {
     const { queueId, number } = parseJobId(id);
-    await this.#checked("cancel", () => this.store.needs(2, "cancel"));
+    const options = await this.#waysToCancel();
     const cancelled = await this.#changing(id, "cancel", () =>
-      withPartitions(this.store, () => cancel(this.store, queueId, number)),
+      withPartitions(this.store, () => cancel(this.store, queueId, number, options)),
     );
+    this.#tellWorker(cancelled);
     this.#tellCancelled(id, cancelled);
     return cancelled.answer;
   }
@@ -214,6 +229,7 @@ export class JobQueue {
     ]);
     clearTimeout(timer);
     this.hints.close();
+    this.control.close();
   }
 
   /** Calls go together with those of the same way only: a plain one does not wait for dearer ones. */
@@ -330,14 +346,25 @@ export class JobQueue {
     );
   }
 
-  async #tellIfCancelled(id: string, cancelled: CancelledJob): Promise<void> {
+  async #tellIfCancelled(id: string, cancelled: Cancelled): Promise<void> {
     if (!this.events.heard("cancelled")) return;
     const { queueId, number } = parseJobId(id);
     const job = await get(this.store, queueId, number, false);
     if (job?.state === "cancelled") this.#tellCancelled(id, cancelled);
   }
 
-  #tellCancelled(id: string, { now, kind, queue }: CancelledJob): void {
+  async #waysToCancel(): Promise<{ control: boolean }> {
+    return await this.#checked("cancel", async () => {
+      await this.store.needs(2, "cancel");
+      return { control: await this.store.offers(CONTROL_SINCE) };
+    });
+  }
+
+  #tellWorker({ worker }: Cancelled): void {
+    if (worker !== null) this.control.tell(worker);
+  }
+
+  #tellCancelled(id: string, { now, kind, queue }: Cancelled): void {
     if (now && this.events.heard("cancelled"))
       this.events.emit({ event: "cancelled", id, kind, queue });
   }
@@ -362,13 +389,6 @@ export class JobQueue {
       throw callerError(error, this.store.schema, doing, jobs);
     }
   }
-}
-
-interface CancelledJob {
-  /** It is this call that withdrew it. */
-  now: boolean;
-  kind: string;
-  queue: string;
 }
 
 function without<T>(all: readonly T[], some: readonly T[]): T[] {

@@ -1,6 +1,7 @@
 import type { Store } from "../store/store.js";
 import { putOff, takeTurn } from "../store/upkeep/chores.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
+import { prune as pruneControl } from "../store/upkeep/control.js";
 import { prune as pruneProgress } from "../store/upkeep/progress.js";
 import { removeWindows } from "../store/upkeep/windows.js";
 import { type Retention, retain } from "./retention.chore.js";
@@ -13,6 +14,7 @@ const CHORES: Record<string, (store: Store, retention: Retention) => Promise<unk
   retention: retain,
   windows: (store) => removeWindows(store),
   progress: (store) => pruneProgress(store),
+  control: (store) => pruneControl(store),
 };
 
 /**

@@ -1,7 +1,7 @@
 import type { Definition } from "../job/definition.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
 import type { Enqueued } from "../job/enqueued.js";
-import { JobTimeoutError, TransactionUsedError } from "../job/errors.js";
+import { JobCancelledError, JobTimeoutError, TransactionUsedError } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
 import { type Result, isVerdict } from "../job/verdict.js";
 import type { Handler } from "../handler/handler.js";
@@ -55,6 +55,8 @@ export class Attempt implements JobContext {
   slot = -1;
   /** It overran its timeout. */
   overdue = false;
+  /** Its cancel was requested. */
+  cancelled = false;
   /** Its own transaction is settling it. */
   settling = false;
   /** Its own transaction has settled it; the body may still run. */
@@ -176,6 +178,12 @@ export class Attempt implements JobContext {
     return this.report;
   }
 
+  /** Somebody wants it no more: its signal says so, unless it has aborted for another reason. */
+  cancel(): void {
+    this.cancelled = true;
+    this.abort(new JobCancelledError(this.id));
+  }
+
   /** The first reason stays. */
   abort(reason: unknown): void {
     if (this.#aborted) return;
@@ -203,6 +211,8 @@ export class Attempt implements JobContext {
     if (!this.#aborted || result.type !== "threw" || isVerdict(result.error)) return result;
     // It threw because it was told to stop: the reason counts, not what it made of it.
     const { reason } = this.#aborted;
+    // But what it threw stays with a job that is cancelled.
+    if (reason instanceof JobCancelledError) return result;
     return reason instanceof JobTimeoutError
       ? { type: "timed-out", error: reason }
       : { type: "aborted" };

@@ -35,7 +35,7 @@ export interface ClaimerPorts {
 export class Claimer {
   #id: number | undefined;
   #registering: Promise<number> | undefined;
-  #claiming = 0;
+  readonly #underWay = new Set<Promise<number>>();
   /** The server's clock minus ours, or a little less. */
   #serverAhead: number | undefined;
 
@@ -48,7 +48,12 @@ export class Claimer {
 
   /** Whether a claim is under way: its jobs may still come. */
   get busy(): boolean {
-    return this.#claiming > 0;
+    return this.#underWay.size > 0;
+  }
+
+  /** Resolves when the claims that are under way now have come, or will not. */
+  async arrived(): Promise<void> {
+    await Promise.allSettled(this.#underWay);
   }
 
   get mayTakeOver(): boolean {
@@ -97,51 +102,56 @@ export class Claimer {
 
   /** One claim; answers how many jobs came. */
   async take(queue: QueueWorker, ask: ClaimAsk): Promise<number> {
-    const { session, slots, leaseMs, outage } = this.ports;
-    this.#claiming++;
+    const taking = this.#take(queue, ask);
+    this.#underWay.add(taking);
     try {
-      const worker = await this.#identity();
-      const since = monotonic();
-      let sentAt = since;
-      const claims = await session
-        .exclusive(async (run) => {
-          // It may have waited behind a statement that was slow, or whose connection was lost.
-          if (this.#id !== worker) throw new Error("the connection for claims was lost");
-          sentAt = monotonic();
-          return await claim(
-            { run },
-            {
-              ...ask,
-              queueId: queue.settings.id,
-              version: queue.version,
-              leaseMs,
-              worker,
-              // What has expired was claimed once: it lies behind the cursor.
-              takeOverUntil: searches(ask) ? this.#takeOverUntil : NEVER,
-            },
-            this.ports.writes(queue),
-          );
-        })
-        .catch(async (error: unknown) => {
-          // An event has no partition for today; the next claim finds one.
-          if (isCheckViolation(error)) await this.ports.makePartitions();
-          if (isStatementTimeout(error) && !ask.suspect)
-            queue.cursor.gaveUp(monotonic() - sentAt, monotonic());
-          throw error;
-        });
-      outage.over();
-      // What it waited for in line is not its cost.
-      queue.learn(ask, claims, monotonic() - sentAt, monotonic());
-      const misplaced = claims.filter((one) => !queue.fits(one));
-      if (misplaced.length > 0)
-        await this.ports
-          .misplaced(misplaced)
-          .catch((error: unknown) => outage.complain("lanes cannot be made", error));
-      for (const one of claims) slots.take(queue, one, since);
-      return claims.length;
+      return await taking;
     } finally {
-      this.#claiming--;
+      this.#underWay.delete(taking);
     }
+  }
+
+  async #take(queue: QueueWorker, ask: ClaimAsk): Promise<number> {
+    const { session, slots, leaseMs, outage } = this.ports;
+    const worker = await this.#identity();
+    const since = monotonic();
+    let sentAt = since;
+    const claims = await session
+      .exclusive(async (run) => {
+        // It may have waited behind a statement that was slow, or whose connection was lost.
+        if (this.#id !== worker) throw new Error("the connection for claims was lost");
+        sentAt = monotonic();
+        return await claim(
+          { run },
+          {
+            ...ask,
+            queueId: queue.settings.id,
+            version: queue.version,
+            leaseMs,
+            worker,
+            // What has expired was claimed once: it lies behind the cursor.
+            takeOverUntil: searches(ask) ? this.#takeOverUntil : NEVER,
+          },
+          this.ports.writes(queue),
+        );
+      })
+      .catch(async (error: unknown) => {
+        // An event has no partition for today; the next claim finds one.
+        if (isCheckViolation(error)) await this.ports.makePartitions();
+        if (isStatementTimeout(error) && !ask.suspect)
+          queue.cursor.gaveUp(monotonic() - sentAt, monotonic());
+        throw error;
+      });
+    outage.over();
+    // What it waited for in line is not its cost.
+    queue.learn(ask, claims, monotonic() - sentAt, monotonic());
+    const misplaced = claims.filter((one) => !queue.fits(one));
+    if (misplaced.length > 0)
+      await this.ports
+        .misplaced(misplaced)
+        .catch((error: unknown) => outage.complain("lanes cannot be made", error));
+    for (const one of claims) slots.take(queue, one, since);
+    return claims.length;
   }
 
   async #identity(): Promise<number> {

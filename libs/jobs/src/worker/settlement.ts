@@ -11,8 +11,7 @@ export type Settlement =
       error: unknown;
       reason: "exhausted" | "buried" | "bury-on" | "not-retryable" | "crashed";
     }
-  | { verb: "hand-back"; started: boolean; quarantine: boolean; misplaced?: boolean }
-  | { verb: "cancel" };
+  | { verb: "hand-back"; started: boolean; quarantine: boolean; misplaced?: boolean };
 
 export type Verb = Settlement["verb"];
 

@@ -304,6 +304,8 @@ export class Settler {
       case "retry":
       case "bury":
         return JSON.stringify(reportBesidePayload(settlement.error));
+      case "cancel":
+        return "error" in settlement ? JSON.stringify(reportBesidePayload(settlement.error)) : null;
       default:
         return null;
     }

@@ -2,8 +2,10 @@ import { JobTimeoutError, LeaseLostError, ShutdownError } from "../job/errors.js
 import { reportError } from "../job/error-report.js";
 import { type Result, decide, isVerdict } from "../job/verdict.js";
 import type { Events } from "../observe/events.js";
+import { formatJobId } from "../job/job-id.js";
 import { isQuarantined } from "../store/queues/lanes.js";
 import type { Claim } from "../store/transitions/claim.js";
+import type { RequestedCancel } from "../store/workers/control.js";
 import { Attempt, type AttemptPorts } from "./attempt.js";
 import { Deadlines } from "./deadlines.js";
 import { monotonic } from "./held.js";
@@ -92,6 +94,13 @@ export class Slots implements SettleListener, TransactionListener {
     return this.#bodies.size;
   }
 
+  /** The ids under which it holds claims: a lost connection gives a new one, what is held keeps the old. */
+  get workers(): Set<number> {
+    const ids = new Set<number>();
+    for (const { claim } of this.#byId.values()) ids.add(claim.worker);
+    return ids;
+  }
+
   /** Takes a claim; `since` is when it was sent. */
   take(queue: QueueWorker, claim: Claim, since: number): void {
     const handler = queue.handlerOf(claim);
@@ -145,6 +154,19 @@ export class Slots implements SettleListener, TransactionListener {
     )
       return;
     this.lost(attempt);
+  }
+
+  /** The cancel of an attempt was requested; answers whether it is held. */
+  cancel({ worker, queueId, id, attempt: number }: RequestedCancel): boolean {
+    const attempt = this.#byId.get(formatJobId(queueId, id));
+    if (!attempt || attempt.claim.worker !== worker || attempt.claim.attempt !== number)
+      return false;
+    if (attempt.phase === "waiting") {
+      attempt.heldBy.forgetWaiting(attempt);
+      this.#end(attempt, { verb: "cancel" });
+    } else if (attempt.phase === "running" || (attempt.settling && !attempt.committed))
+      attempt.cancel();
+    return true;
   }
 
   // --- told by the settler
@@ -280,6 +302,7 @@ export class Slots implements SettleListener, TransactionListener {
     const until =
       attempt.phase === "waiting" ? 0 : monotonic() + attempt.timeoutMs + RENEW_BEYOND_MS;
     this.#lease.held.adopt(attempt.slot, claim, until, since);
+    if (claim.cancelled) this.cancel(claim);
   }
 
   #start(queue: QueueWorker, attempt: Attempt): void {

@@ -6,7 +6,7 @@ import { Listener } from "../pg/listener.js";
 import type { Session } from "../pg/session.js";
 import { isLockTimeout, isNotAllowed } from "../pg/sqlstate.js";
 import { ensureOwnLane } from "../store/queues/lanes.js";
-import { hearWake, wakeChannel } from "../store/queues/wake.js";
+import { hearControl, hearWake, wakeChannel } from "../store/queues/wake.js";
 import type { Store } from "../store/store.js";
 import { PAUSES_SINCE, type Pause, pausesOf } from "../store/queues/pauses.js";
 import { SECLUSION, takeTurn } from "../store/upkeep/chores.js";
@@ -14,6 +14,7 @@ import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Claim } from "../store/transitions/claim.js";
 import type { Attempt, AttemptPorts } from "./attempt.js";
 import { Claimer } from "./claimer.js";
+import { ControlReader } from "./control-reader.js";
 import { Lease } from "./lease.js";
 import { monotonic } from "./held.js";
 import { Lookout } from "./lookout.js";
@@ -95,6 +96,7 @@ export class Worker {
   readonly #claimer: Claimer;
   readonly #quarantine: Quarantine;
   readonly #lookout: Lookout;
+  readonly #control: ControlReader;
   readonly #revisits = new Revisits((queue) => this.#found(queue));
   readonly #presence: Presence;
   #lease: Lease | undefined;
@@ -173,6 +175,13 @@ export class Worker {
       register: () => this.#presence.register(),
       misplaced: (claims) => this.#misplaced(claims),
       open: () => this.#open,
+    });
+    this.#control = new ControlReader({
+      session: this.#claims,
+      store,
+      slots: this.#slots,
+      claimer: this.#claimer,
+      outage: this.#outage,
     });
     this.#quarantine = new Quarantine({
       claimer: this.#claimer,
@@ -268,6 +277,7 @@ export class Worker {
     );
     this.#slots.begin(this.#settler, this.#lease);
     this.#lookout.start();
+    this.#control.start();
     void this.#begin();
   }
 
@@ -293,6 +303,11 @@ export class Worker {
     const ms = queue?.trickle.waitMs(monotonic(), Math.random) ?? 0;
     if (!queue || behind || ms < 1) this.wake(queueId, undefined, behind);
     else if (this.#open) this.#revisits.in(queue, ms);
+  }
+
+  /** A hint that the worker of this id is told something; answers whether it is one of ours. */
+  control(worker: number): boolean {
+    return this.#control.hear([worker]);
   }
 
   /** A lane or a queue has changed: what is cached is read anew. */
@@ -330,6 +345,7 @@ export class Worker {
     }
     await until(() => this.#slots.held === 0, end - performance.now());
     const left = this.#slots.leftovers();
+    this.#control.stop();
     this.#settler.abandon();
     this.#transactions.abandon();
     this.#reports.stop();
@@ -434,6 +450,8 @@ export class Worker {
       chosen: database.listenConfig !== undefined,
       channel: wakeChannel(database.schema),
       onNotify: (payload) => {
+        const told = hearControl(payload);
+        if (told) return void this.#control.hear(told);
         const { queueId, changed, behind } = hearWake(payload);
         if (changed) this.changed();
         else this.#heard(queueId, behind);

@@ -1,11 +1,13 @@
+import { control } from "./0004/control.js";
 import { pauses } from "./0004/pauses.js";
 import type { Migration } from "./migration.js";
 
 type Part = (jobs: string) => string;
 
-const PARTS: readonly Part[] = [pauses];
+/** What is said to queues and jobs that are at work: a file each, so that each can be read alone. */
+const PARTS: readonly Part[] = [pauses, control];
 
-/** What people do to queues and jobs that are at work. */
+/** Adds to the schema before, changes nothing of it: the release before goes on working on this schema. */
 export const liveControl: Migration = {
   version: 4,
   name: "live-control",

@@ -4,12 +4,10 @@ import { modeIs } from "./noted.js";
 
 // Locked first, judged under the lock: a claim or a settle that was on its way has the word before us. Nobody settles
 // under the fence of an expired lease any more: without its worker the row does not look like that worker's success.
-const cancelJob = new Statement(
-  "cancel",
-  (jobs) => `
+const cancelText = (jobs: string, control: boolean) => `
 -- queued -> cancelled; running -> running, to be cancelled unless it succeeds or dies
 with found as materialized (
-  select j.id, j.kind, j.attempt, j.generation, j.lease_until is null or j.lease_until < now() as free,
+  select j.id, j.kind, j.attempt, j.generation, j.worker, j.lease_until is null or j.lease_until < now() as free,
     j.cancel_at is null as first
   from ${jobs}.job j where j.queue_id = $1::integer and j.id = $2::bigint
   for update
@@ -30,10 +28,20 @@ with found as materialized (
   insert into ${jobs}.event (job_id, attempt, queue_id, generation, event)
   select id, attempt, $1::integer, generation, 'cancel-requested'
   from found where not free and first and ${modeIs(jobs, ["exceptions", "full"])}
-)
-select case when found.free then 'cancelled' else 'requested' end as answer, found.kind, q.name as queue
-from found, ${jobs}.queue q where q.id = $1::integer`,
-);
+)${control ? controlled(jobs) : ""}
+select case when found.free then 'cancelled' else 'requested' end as answer, found.kind, q.name as queue,
+  case when not found.free then found.worker end as worker
+from found, ${jobs}.queue q where q.id = $1::integer`;
+
+// Without a target of the conflict it needs no right to read: a producer has none.
+const controlled = (jobs: string) => `, controlled as (
+  insert into ${jobs}.control (worker, queue_id, job_id, attempt)
+  select worker, $1::integer, id, attempt from found where not free
+  on conflict do nothing
+)`;
+
+const cancelJob = new Statement("cancel", (jobs) => cancelText(jobs, false));
+const cancelAndTell = new Statement("cancel_and_tell", (jobs) => cancelText(jobs, true));
 
 // A statement of its own: its snapshot is younger than whatever the first one has waited for.
 const findEnded = new Statement(
@@ -57,22 +65,40 @@ export class JobMovesError extends Error {}
 
 const MAX_ROUNDS = 10;
 
-/** Withdraws a queued job, asks for the end of a running one; `now` tells whether it is this call that withdrew it. */
+/** What has come of a cancel. */
+export interface Cancelled {
+  answer: CancelAnswer;
+  /** It is this call that withdrew it. */
+  now: boolean;
+  kind: string;
+  queue: string;
+  /** Who holds the running job, and finds what was asked in its control rows. */
+  worker: number | null;
+}
+
+/** Withdraws a queued job, asks for the end of a running one; with `control` its worker is to hear of it. */
 export async function cancel(
   runner: Runner,
   queueId: number,
   id: string,
-): Promise<{ answer: CancelAnswer; now: boolean; kind: string; queue: string }> {
+  { control = false } = {},
+): Promise<Cancelled> {
   for (let round = 0; round < MAX_ROUNDS; round++) {
-    const [row] = await runner.run(cancelJob, [queueId, id]);
+    const [row] = await runner.run(control ? cancelAndTell : cancelJob, [queueId, id]);
     if (row) {
-      const answer = row[0] as CancelAnswer;
-      return { answer, now: answer === "cancelled", kind: row[1]!, queue: row[2]! };
+      const [answer, kind, queue, worker] = row;
+      return {
+        answer: answer as CancelAnswer,
+        now: answer === "cancelled",
+        kind: kind!,
+        queue: queue!,
+        worker: control && worker !== null ? Number(worker) : null,
+      };
     }
     const [ended] = await runner.run(findEnded, [queueId, id]);
     if (ended?.[0] === "moved") continue;
     const answer = (ended?.[0] ?? "unknown") as CancelAnswer;
-    return { answer, now: false, kind: "", queue: "" };
+    return { answer, now: false, kind: "", queue: "", worker: null };
   }
   throw new JobMovesError();
 }
