@@ -43,6 +43,17 @@ export {
 export { exponential, fixed, linear, steps, type Backoff } from "./job/backoff.js";
 export type { Duration } from "./job/duration.js";
 export type { EnqueueOptions, OnConflict } from "./job/enqueue-options.js";
+export type { ResultOptions } from "./job/result-options.js";
+export {
+  JobResultCancelledError,
+  JobResultClosedError,
+  JobResultDeadError,
+  JobResultError,
+  JobResultNotKeptError,
+  JobResultSkippedError,
+  JobResultTimeoutError,
+  JobResultUnknownError,
+} from "./job/result-errors.js";
 export type { Enqueued } from "./job/enqueued.js";
 export { bury, skip, snooze, Verdict } from "./job/verdict.js";
 export { JOB_EVENTS, type JobEvent, type JobEventName } from "./job/event.js";

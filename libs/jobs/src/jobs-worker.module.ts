@@ -141,7 +141,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
           DEFAULT_QUEUE,
         ]),
       );
-    const { store, hints, database, events } = this.#root;
+    const { store, hints, database, events, results } = this.#root;
     const { notify, payloadLimit, resultLimit, keepFinishedMs } = this.#root.options;
     const schedules = new DeclaredSchedules(scheduled(handlers), {
       store,
@@ -167,6 +167,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         handlers,
         hint: (queueId, kind) => hints.hint(queueId, kind),
         tellOthers: (queueId) => hints.tellOthers({ queueId }),
+        answered: (queueId, ids) => results.answered(queueId, ids),
         schedules: {
           ready: () => schedules.ready,
           fire: async () => await duty.run(),

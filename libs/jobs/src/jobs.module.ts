@@ -36,6 +36,7 @@ import { Hints } from "./queue/hints.js";
 import { JobInspector } from "./queue/job-inspector.js";
 import { JobQueue } from "./queue/job-queue.js";
 import { LocalWorkers } from "./queue/local-workers.js";
+import { Results } from "./queue/results.js";
 import { migrate } from "./store/migrations/migrate.js";
 import { Store, isOutcomeUnknown, isUnavailable } from "./store/store.js";
 import { causeOf } from "./worker/outage.js";
@@ -68,23 +69,34 @@ const providers = [
   { provide: Store, inject: [Database], useFactory: (database: Database) => new Store(database) },
   { provide: Hints, inject: [Store, PARSED_OPTIONS, LocalWorkers], useFactory: makeHints },
   {
+    provide: Results,
+    inject: [Store, Database, PARSED_OPTIONS, LocalWorkers],
+    useFactory: (
+      store: Store,
+      database: Database,
+      { notify }: ParsedJobsOptions,
+      local: LocalWorkers,
+    ) => new Results(store, database, notify, local),
+  },
+  {
     provide: JobQueue,
-    inject: [Store, Hints, Events, PARSED_OPTIONS, LocalWorkers],
+    inject: [Store, Hints, Events, PARSED_OPTIONS, LocalWorkers, Results],
     useFactory: (
       store: Store,
       hints: Hints,
       events: Events,
       { payloadLimit, notify }: ParsedJobsOptions,
       workers: LocalWorkers,
+      results: Results,
     ) => {
       const control = new ControlHints(store.session, store.schema, notify, workers);
-      return new JobQueue(store, hints, events, payloadLimit, control);
+      return new JobQueue(store, hints, events, payloadLimit, control, results);
     },
   },
   { provide: JobInspector, inject: [Store], useFactory: (store: Store) => new JobInspector(store) },
   {
     provide: JobsRoot,
-    inject: [PARSED_OPTIONS, Database, Store, Events, Hints, LocalWorkers],
+    inject: [PARSED_OPTIONS, Database, Store, Events, Hints, LocalWorkers, Results],
     useFactory: (...opened: ConstructorParameters<typeof JobsRoot>) => new JobsRoot(...opened),
   },
 ];

@@ -38,9 +38,9 @@ export interface JobsOptions {
   /** Where the database is. */
   connection: ConnectionOptions;
   /**
-   * The most connections this app opens; 1..100, default 10. A producer opens 1, each worker 4 more (3 without
-   * `notify`); one more reads counters and health for whoever asks, if two are left; what is left then serves
-   * `job.transaction(fn)`: one each while it runs, opened on first use.
+   * The most connections this app opens; 1..100, default 10. A producer opens 1 (2 while it waits for results), each
+   * worker 4 more (3 without `notify`); one more reads counters and health for whoever asks, if two are left; what is
+   * left then serves `job.transaction(fn)`: one each while it runs, opened on first use.
    */
   connections?: number;
   /** The database schema of our tables; lower case, default `'jobs'`. */

@@ -3,6 +3,7 @@ import type { Events } from "./observe/events.js";
 import type { Database } from "./pg/database.js";
 import type { Hints } from "./queue/hints.js";
 import type { LocalWorkers } from "./queue/local-workers.js";
+import type { Results } from "./queue/results.js";
 import type { Store } from "./store/store.js";
 
 /** @internal What `forRoot` has opened, for the workers of the app. */
@@ -14,5 +15,6 @@ export class JobsRoot {
     readonly events: Events,
     readonly hints: Hints,
     readonly local: LocalWorkers,
+    readonly results: Results,
   ) {}
 }

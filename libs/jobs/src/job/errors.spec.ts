@@ -1,4 +1,7 @@
 import * as errors from "./errors.js";
+import * as results from "./result-errors.js";
+
+const job = { id: "1-1", kind: "k", state: "running" } as const;
 
 const all: errors.JobsError[] = [
   new errors.OptionsError("options", ["a: bad", "b: worse"]),
@@ -29,6 +32,13 @@ const all: errors.JobsError[] = [
   new errors.JobTimeoutError(500),
   new errors.JobCancelledError("1-1"),
   new errors.ShutdownError(),
+  new results.JobResultDeadError(job, { name: "Error", message: "no" }),
+  new results.JobResultCancelledError(job),
+  new results.JobResultSkippedError(job, "nothing to do"),
+  new results.JobResultUnknownError("1-1"),
+  new results.JobResultNotKeptError(job),
+  new results.JobResultTimeoutError(job, 500),
+  new results.JobResultClosedError(job),
 ];
 
 describe("errors", () => {

@@ -1,5 +1,5 @@
 /**
- * Every error this package throws, and the one table of their codes.
+ * Every error this package throws (those of awaited results are in `result-errors.ts`), and the one table of their codes.
  * Messages say what was expected, what was found and what to do. They never hold payload values or
  * credentials: they end up in logs, in `last_error` and on dashboards.
  */
@@ -36,6 +36,13 @@ export const ERROR_CODES = Object.freeze({
   TIMEOUT: "the attempt ran longer than its timeout",
   CANCELLED: "the cancel of the job was requested while it ran",
   SHUTDOWN: "the worker is draining and the grace period is over",
+  RESULT_DEAD: "the job whose result was awaited is dead",
+  RESULT_CANCELLED: "the job whose result was awaited was cancelled",
+  RESULT_SKIPPED: "the job whose result was awaited was skipped",
+  RESULT_UNKNOWN: "there is no job of this id to wait for",
+  RESULT_NOT_KEPT: "the job whose result was awaited is over, and its queue keeps nothing",
+  RESULT_TIMEOUT: "the job was not over within the timeout of the call; it goes on",
+  RESULT_CLOSED: "the app closed while it waited for a result; the job goes on",
 });
 
 /** The codes of {@link ERROR_CODES}. */
@@ -626,7 +633,7 @@ export function atIndex<E extends Error>(error: E, index: number): E & { index: 
 }
 
 // on the prototype: set per instance, it would come too late for the first line of the stack
-function named(ctor: { prototype: object }, name: string): void {
+export function named(ctor: { prototype: object }, name: string): void {
   Object.defineProperty(ctor.prototype, "name", {
     value: name,
     configurable: true,

@@ -95,7 +95,7 @@ export class Database {
     return this.connections - this.#sessions.size - this.#reserved - this.clients.open;
   }
 
-  /** So many connections are opened elsewhere, by threads and listeners. */
+  /** So many connections are opened elsewhere, by threads and listeners; fewer than none: they are closed. */
   reserve(connections: number): void {
     this.#reserved += connections;
   }

@@ -5,6 +5,13 @@ import { connect, destroy } from "./connect.js";
 // LISTEN on a connection of its own that proves itself: a dead one says nothing, so it sends itself a word on
 // a private channel and starts anew when that does not come back. Whoever uses it polls all the same.
 
+/** Who hears a channel. */
+export interface Ear {
+  onNotify(payload: string): void;
+  /** It is heard from now on; words may have been missed. */
+  onConnect(): void;
+}
+
 export interface ListenerOptions {
   config: pg.ClientConfig;
   channel: string;
@@ -30,6 +37,8 @@ export class Listener {
     ListenerOptions;
   readonly #privateChannel = `probe_${randomBytes(9).toString("hex")}`;
   #client: pg.Client | undefined;
+  /** Other channels than its own. */
+  readonly #ears = new Map<string, Ear>();
   /** What does not listen yet. */
   #opening: pg.Client | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -42,6 +51,20 @@ export class Listener {
 
   get connected(): boolean {
     return this.#client !== undefined;
+  }
+
+  /** Hears another channel on the same connection, from now on or when there is one. */
+  add(channel: string, ear: Ear): void {
+    this.#ears.set(channel, ear);
+    if (this.#client) void this.#listenTo(this.#client, channel);
+  }
+
+  remove(channel: string): void {
+    if (!this.#ears.delete(channel)) return;
+    // With a long name it may be our own.
+    if (channel === this.#options.channel) return;
+    // A connection that breaks says so itself.
+    this.#client?.query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
   }
 
   /** Connects in the background and stays connected. */
@@ -97,9 +120,21 @@ export class Listener {
     this.#backoff = 100;
     client.on("notification", (word) => {
       if (word.channel === channel) this.#options.onNotify(word.payload ?? "");
+      this.#ears.get(word.channel)?.onNotify(word.payload ?? "");
     });
     this.#timer = setTimeout(() => void this.#probe(client), this.#options.probeEvery).unref();
     onConnect?.();
+    for (const other of this.#ears.keys()) void this.#listenTo(client, other);
+  }
+
+  async #listenTo(client: pg.Client, channel: string): Promise<void> {
+    try {
+      await client.query(`listen ${pg.escapeIdentifier(channel)}`);
+    } catch {
+      // It breaks, and says so itself.
+      return;
+    }
+    if (this.#client === client) this.#ears.get(channel)?.onConnect();
   }
 
   async #open(): Promise<{ client: pg.Client; pooled: boolean }> {

@@ -1,5 +1,6 @@
 import type { Runner } from "../pg/statement.js";
 import { whenTransactionEnds } from "../pg/transaction-end.js";
+import type { Listener } from "../pg/listener.js";
 import type { Word } from "../pg/session.js";
 import { type WakeCall, wake, wakeWord } from "../store/queues/wake.js";
 import type { DueTime } from "./call.js";
@@ -9,6 +10,8 @@ import { Later } from "./later.js";
 export interface Wake {
   /** Whether this process has workers at all. */
   readonly any?: boolean;
+  /** Where a worker listens to hints of others, once it does. */
+  readonly listener?: Listener | undefined;
   /**
    * Whether a worker of this process has a free slot for this kind: then no other needs the hint, and it says itself
    * when there was more than it could take. `behind`: it is to look from the beginning.

@@ -1,8 +1,9 @@
-import type { Definition, InputOf } from "../job/definition.js";
+import type { Definition, InputOf, ResultOf } from "../job/definition.js";
 import { JobLockedError, SchemaNotReadyError } from "../job/errors.js";
 import { parseJobId } from "../job/job-id.js";
 import { OptionsCheck, readable } from "../job/options-check.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
+import { type ResultOptions, parseResultOptions } from "../job/result-options.js";
 import type { Enqueued } from "../job/enqueued.js";
 import type { Events } from "../observe/events.js";
 import { isMissingSchema, isRowLocked } from "../pg/sqlstate.js";
@@ -42,6 +43,7 @@ import { insertJobs, wayOf } from "./insert.js";
 import { insertTogether } from "./insert-together.js";
 import { inParts, isOnePart } from "./parts.js";
 import { JobQueues } from "./queues.js";
+import type { Results } from "./results.js";
 import { JobSchedules } from "./schedules.js";
 import { sent } from "./sent.js";
 import { type TransactionLike, afterCommit, onCallersTransaction } from "./transaction.js";
@@ -68,6 +70,7 @@ export class JobQueue {
     /** The longest payload that is taken, in bytes of its JSON. */
     readonly payloadLimit: number,
     private readonly control: ControlHints,
+    private readonly results: Results,
   ) {
     this.queues = new JobQueues(store, hints);
     this.schedules = new JobSchedules(store, hints, events, payloadLimit);
@@ -166,6 +169,26 @@ export class JobQueue {
   }
 
   /**
+   * Waits for a job to end and answers what its handler returned, as JSON brings it back: `undefined` as null. However
+   * many calls wait, they cost a process one statement a second. A job that fails and is retried is waited for on. Call it
+   * once the job is committed, and not inside a transaction that its handler waits for.
+   * `jobs.result<typeof Resize>(id)` has the type of the definition's result.
+   * @param options how long to wait, 30 s by default, and a signal that ends the wait; the job goes on.
+   * @throws JobResultDeadError, JobResultCancelledError, JobResultSkippedError: so it ended.
+   * @throws JobResultUnknownError, JobResultNotKeptError: there is no such job, or it has left nothing (`keep: false`).
+   * @throws JobResultTimeoutError, JobResultClosedError, or the signal's reason: it is not over.
+   * @throws BadJobIdError, OptionsError, SchemaNotReadyError, DatabaseRefusedError, DatabaseUnavailableError
+   */
+  async result<D extends Definition = Definition>(
+    id: string,
+    options?: ResultOptions,
+  ): Promise<ResultOf<D>> {
+    const parsed = readable("options of result", () => parseResultOptions(options));
+    const text = await this.results.of(id, parsed);
+    return (text === null ? null : JSON.parse(text)) as ResultOf<D>;
+  }
+
+  /**
    * Cancels a job. One that waits is withdrawn: it will not start, its key is free (but for calls
    * with a window that is not over), {@link requeue} brings it back.
    * One that runs is asked to end: its signal aborts with {@link JobCancelledError}, wherever it runs, within a second;
@@ -223,8 +246,9 @@ export class JobQueue {
     check.integer("patience", patience, 0, MAX_PATIENCE_MS);
     check.done();
     let timer: NodeJS.Timeout | undefined;
+    const deaf = this.results.close();
     await Promise.race([
-      Promise.all([...this.#coalescers.values()].map((one) => one.idle())),
+      Promise.all([deaf, ...[...this.#coalescers.values()].map((one) => one.idle())]),
       new Promise((resolve) => (timer = setTimeout(resolve, patience))),
     ]);
     clearTimeout(timer);
@@ -364,7 +388,11 @@ export class JobQueue {
     if (worker !== null) this.control.tell(worker);
   }
 
-  #tellCancelled(id: string, { now, kind, queue }: Cancelled): void {
+  #tellCancelled(id: string, { now, kind, queue, awaited }: Cancelled): void {
+    if (awaited) {
+      const { queueId, number } = parseJobId(id);
+      this.results.answered(queueId, [number]);
+    }
     if (now && this.events.heard("cancelled"))
       this.events.emit({ event: "cancelled", id, kind, queue });
   }

@@ -1,4 +1,5 @@
 import type { LocalControl } from "./control-hints.js";
+import type { Listener } from "../pg/listener.js";
 import type { Wake } from "./hints.js";
 
 /** The workers of this process: a job that they can start at once needs no NOTIFY. */
@@ -14,6 +15,11 @@ export class LocalWorkers implements Wake, LocalControl {
 
   remove(worker: Wake & LocalControl): void {
     this.#workers.delete(worker);
+  }
+
+  get listener(): Listener | undefined {
+    for (const { listener } of this.#workers) if (listener) return listener;
+    return undefined;
   }
 
   wake(queueId: number, kind: string, behind: boolean): boolean {

@@ -237,6 +237,7 @@ export class Settler {
           queueId,
           worker,
           group.map((one) => ({ ...fenceOf(one), error: one.text })),
+          writes,
         );
     }
   }

@@ -97,7 +97,7 @@ export class Transactions {
     if (typeof fn !== "function")
       throw refused("fn", "a function that gets the connection", typeof fn);
     if (source) refuseWhatIsNone(source);
-    const settled: { value?: T; claim?: Claim } = {};
+    const settled: { value?: T; claim?: Claim; awaited?: readonly string[] } = {};
     let thrown: { error: unknown } | undefined;
     const unanswered = new Unanswered();
     /** Runs inside the transaction; what it throws rolls back. */
@@ -110,7 +110,13 @@ export class Transactions {
       if (isVerdict(value)) throw value;
       attempt.signal.throwIfAborted();
       unanswered.start();
-      settled.claim = await this.#succeed(attempt, tx, mark, value);
+      settled.claim = await this.#succeed(
+        attempt,
+        tx,
+        mark,
+        value,
+        (ids) => (settled.awaited = ids),
+      );
       settled.value = value;
       return value;
     };
@@ -131,6 +137,7 @@ export class Transactions {
     // not see it. Of our own connection it has been seen.
     if (thrown || source) await this.#verify(attempt, settled.claim, thrown);
     this.ports.listener.committed(attempt);
+    if (settled.awaited) this.ports.writes(settled.claim!.queueId).answered?.(settled.awaited);
     // It has committed all the same. Of our own connection that is a lost answer, of theirs perhaps a subscriber.
     if (source && thrown) this.ports.listener.threwLate(attempt, thrown.error);
     return settled.value as T;
@@ -252,7 +259,13 @@ export class Transactions {
   }
 
   /** The last statement before the commit; answers the claim that it has settled. */
-  async #succeed(attempt: Attempt, tx: Queryable, mark: string, value: unknown): Promise<Claim> {
+  async #succeed(
+    attempt: Attempt,
+    tx: Queryable,
+    mark: string,
+    value: unknown,
+    answered: Writes["answered"],
+  ): Promise<Claim> {
     const { listener } = this.ports;
     if (transactionStatus(tx) === "I") throw new TransactionEndedError(attempt.id);
     const text = await this.#storable(attempt, value);
@@ -272,14 +285,10 @@ export class Transactions {
         const { claim } = attempt;
         const fence = { id: claim.id, attempt: claim.attempt, result: text };
         const done = await replied(
-          succeedWithin(
-            this.ports.on(tx),
-            claim.queueId,
-            claim.worker,
-            fence,
-            mark,
-            this.ports.writes(claim.queueId),
-          ),
+          succeedWithin(this.ports.on(tx), claim.queueId, claim.worker, fence, mark, {
+            ...this.ports.writes(claim.queueId),
+            answered,
+          }),
         );
         if (done === "finished") return claim;
         if (done === "ended") throw new TransactionEndedError(attempt.id);

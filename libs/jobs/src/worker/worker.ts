@@ -12,6 +12,7 @@ import { PAUSES_SINCE, type Pause, pausesOf } from "../store/queues/pauses.js";
 import { SECLUSION, takeTurn } from "../store/upkeep/chores.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Claim } from "../store/transitions/claim.js";
+import type { Writes } from "../store/transitions/noted.js";
 import type { Attempt, AttemptPorts } from "./attempt.js";
 import { Claimer } from "./claimer.js";
 import { ControlReader } from "./control-reader.js";
@@ -60,6 +61,8 @@ export interface WorkerPorts extends Omit<AttemptPorts, "transaction" | "reporte
   /** Runs a background duty that is due. */
   chore(name: string): Promise<void>;
   log(level: "log" | "warn" | "error", message: string, params?: object): void;
+  /** Awaited jobs of this queue have ended, and that is committed. */
+  answered(queueId: number, ids: readonly string[]): void;
   /** Runs our statements on somebody's transaction. */
   on: TransactionPorts["on"];
 }
@@ -151,7 +154,7 @@ export class Worker {
       this.#settles,
       this.#slots,
       settings.resultLimit,
-      (queueId) => this.#queues.writes(queueId),
+      (queueId) => this.#writes(queueId),
       this.#reports,
     );
     this.#transactions = new Transactions({
@@ -162,7 +165,7 @@ export class Worker {
       reports: this.#reports,
       on: (tx) => ports.on(tx),
       resultLimit: settings.resultLimit,
-      writes: (queueId) => this.#queues.writes(queueId),
+      writes: (queueId) => this.#writes(queueId),
       claimant: (id) => ({ id, host: hostname(), pid: process.pid }),
     });
     this.#claimer = new Claimer({
@@ -237,6 +240,10 @@ export class Worker {
     });
   }
 
+  /** Where it listens to others; undefined while it does not. */
+  get listener(): Listener | undefined {
+    return this.#listener;
+  }
   /** How many bodies run. */
   get running(): number {
     return this.#slots.running;
@@ -440,6 +447,11 @@ export class Worker {
       });
       await this.#queues.prepare();
     });
+  }
+
+  #writes(queueId: number): Writes {
+    const answered = (ids: readonly string[]) => this.ports.answered(queueId, ids);
+    return { ...this.#queues.writes(queueId), answered };
   }
 
   #listen(): void {

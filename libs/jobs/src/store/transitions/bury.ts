@@ -1,6 +1,6 @@
 import type { Runner } from "../../pg/statement.js";
 import { type Fence, fenceValues, fenced, field, textField } from "./fence.js";
-import { NotedStatement, type Writes } from "./noted.js";
+import { NotedStatement, type Writes, tellAnswered } from "./noted.js";
 
 /** Why a job is dead: attempts used up, told so by the handler or a definition, or its process died under it. */
 export type BuryReason = "exhausted" | "buried" | "bury-on" | "not-retryable" | "crashed";
@@ -30,7 +30,7 @@ with mine as (
   where ${fenced}
   returning j.id, j.created_at, j.run_at, j.claimed_at, j.worker, j.attempt, j.queue_id,
     j.failures + (${textField(3)})::integer as failures, j.crashes, j.lane, j.generation, j.attempts, j.timeout_ms,
-    j.kind, j.key, j.limit_key, j.headers, j.payload, ${field(1)} as error, ${textField(2)} as reason
+    j.kind, j.key, j.limit_key, j.headers, j.payload, j.awaited, ${field(1)} as error, ${textField(2)} as reason
 ), noted as (
   insert into ${jobs}.attempt_error (job_id, started_at, attempt, worker, queue_id, generation, error)
   select id, claimed_at, attempt, worker, queue_id, generation, error from mine
@@ -46,7 +46,7 @@ with mine as (
     ), '[]') || jsonb_build_object('attempt', m.attempt, 'startedAt', m.claimed_at, 'failedAt', now(), 'error', m.error${history ? ", 'generation', m.generation" : ""})
   from mine m
 )${note({ event: "died", from: "mine", modes: ["full"], details: "jsonb_build_object('reason', reason, 'error', error)" })}
-select id from mine`,
+select id, awaited from mine`,
 );
 
 /** Moves jobs to the dead letters with every error they had; answers those of the batch that were still ours. */
@@ -66,5 +66,6 @@ export async function bury(
       (one) => `${one.error},"${one.reason}",${one.failed ? 1 : 0}`,
     ),
   );
+  tellAnswered(rows, writes);
   return new Set(rows.map(([id]) => id!));
 }

@@ -1,6 +1,6 @@
 import { type Runner, Statement } from "../../pg/statement.js";
 import { type Fence, fenceValues, fenced, field } from "./fence.js";
-import { modeIs } from "./noted.js";
+import { type Writes, modeIs, tellAnswered } from "./noted.js";
 
 // Locked first, judged under the lock: a claim or a settle that was on its way has the word before us. Nobody settles
 // under the fence of an expired lease any more: without its worker the row does not look like that worker's success.
@@ -8,7 +8,7 @@ const cancelText = (jobs: string, control: boolean) => `
 -- queued -> cancelled; running -> running, to be cancelled unless it succeeds or dies
 with found as materialized (
   select j.id, j.kind, j.attempt, j.generation, j.worker, j.lease_until is null or j.lease_until < now() as free,
-    j.cancel_at is null as first
+    j.cancel_at is null as first, j.awaited
   from ${jobs}.job j where j.queue_id = $1::integer and j.id = $2::bigint
   for update
 ), withdrawn as (
@@ -30,7 +30,7 @@ with found as materialized (
   from found where not free and first and ${modeIs(jobs, ["exceptions", "full"])}
 )${control ? controlled(jobs) : ""}
 select case when found.free then 'cancelled' else 'requested' end as answer, found.kind, q.name as queue,
-  case when not found.free then found.worker end as worker
+  case when not found.free then found.worker end as worker, found.free and found.awaited
 from found, ${jobs}.queue q where q.id = $1::integer`;
 
 // Without a target of the conflict it needs no right to read: a producer has none.
@@ -74,6 +74,8 @@ export interface Cancelled {
   queue: string;
   /** Who holds the running job, and finds what was asked in its control rows. */
   worker: number | null;
+  /** It is this call that withdrew it, and somebody waits for its result. */
+  awaited: boolean;
 }
 
 /** Withdraws a queued job, asks for the end of a running one; with `control` its worker is to hear of it. */
@@ -86,19 +88,20 @@ export async function cancel(
   for (let round = 0; round < MAX_ROUNDS; round++) {
     const [row] = await runner.run(control ? cancelAndTell : cancelJob, [queueId, id]);
     if (row) {
-      const [answer, kind, queue, worker] = row;
+      const [answer, kind, queue, worker, awaited] = row;
       return {
         answer: answer as CancelAnswer,
         now: answer === "cancelled",
         kind: kind!,
         queue: queue!,
         worker: control && worker !== null ? Number(worker) : null,
+        awaited: awaited?.startsWith("t") === true,
       };
     }
     const [ended] = await runner.run(findEnded, [queueId, id]);
     if (ended?.[0] === "moved") continue;
     const answer = (ended?.[0] ?? "unknown") as CancelAnswer;
-    return { answer, now: false, kind: "", queue: "", worker: null };
+    return { answer, now: false, kind: "", queue: "", worker: null, awaited: false };
   }
   throw new JobMovesError();
 }
@@ -116,7 +119,7 @@ with mine as (
   delete from ${jobs}.job j
   where ${fenced} and j.cancel_at is not null
   returning j.id, j.created_at, j.run_at, j.claimed_at, j.worker, j.attempt, j.queue_id, j.failures, j.lane, j.generation,
-    j.attempts, j.timeout_ms, j.kind, j.key, j.limit_key, j.headers, j.payload, nullif(${field(1)}, 'null') as error
+    j.attempts, j.timeout_ms, j.kind, j.key, j.limit_key, j.headers, j.payload, j.awaited, nullif(${field(1)}, 'null') as error
 ), noted as (
   insert into ${jobs}.attempt_error (job_id, started_at, attempt, worker, queue_id, generation, error)
   select id, claimed_at, attempt, worker, queue_id, generation, error from mine where error is not null
@@ -127,7 +130,7 @@ with mine as (
     lane % 10000, generation, attempts, 3, timeout_ms, kind, key, limit_key, headers, payload
   from mine
 )
-select id from mine`,
+select id, awaited from mine`,
 );
 
 /** Ends attempts whose cancel was requested; answers those of the batch that were ours and asked to end. */
@@ -136,10 +139,12 @@ export async function cancelHeld(
   queueId: number,
   worker: number,
   batch: readonly CancelHeld[],
+  writes: Writes = {},
 ): Promise<Set<string>> {
   const rows = await runner.run(
     cancelHeldJobs,
     fenceValues(queueId, worker, batch, (one) => one.error ?? "null"),
   );
+  tellAnswered(rows, writes);
   return new Set(rows.map(([id]) => id!));
 }

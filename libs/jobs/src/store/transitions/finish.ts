@@ -1,7 +1,7 @@
 import type { Runner } from "../../pg/statement.js";
 import { type Fence, fenceValues, fenced, field } from "./fence.js";
 import { marked } from "./mark.js";
-import { NotedStatement, type Writes } from "./noted.js";
+import { NotedStatement, type Writes, tellAnswered } from "./noted.js";
 import { finished } from "./settled.js";
 
 export interface Finish extends Fence {
@@ -24,11 +24,14 @@ export function finish(verb: string, state: 1 | 2): FinishJobs {
     const values = valuesOf(queueId, worker, batch);
     if (writes.keep === false) {
       const rows = await runner.run(forgotten.for(writes), values);
+      tellAnswered(rows, writes);
       return new Set(rows.map(([id]) => id!));
     }
     const [row] = await runner.run(kept.whenFull(writes), values);
+    const [n, awaited] = row!;
+    if (awaited) writes.answered?.(awaited.split(","));
     // Nearly always all of them: a count is cheaper than their ids.
-    if (Number(row![0]) === batch.length) return new Set(batch.map((one) => one.id));
+    if (Number(n) === batch.length) return new Set(batch.map((one) => one.id));
     return await finished(runner, queueId, worker, batch);
   };
 }
@@ -55,13 +58,17 @@ export function finishWithin(
   return async (runner, queueId, worker, one, mark, writes = {}) => {
     const statement = writes.keep === false ? forgotten.for(writes) : kept.whenFull(writes);
     const [row] = await runner.run(statement, [...valuesOf(queueId, worker, [one]), mark]);
-    const [n, same] = row!;
+    const [n, awaited, same] = row!;
+    if (awaited) writes.answered?.([awaited]);
     return n === "1" ? "finished" : same!.startsWith("t") ? "lost" : "ended";
   };
 }
 
 const valuesOf = (queueId: number, worker: number, batch: readonly Finish[]) =>
   fenceValues(queueId, worker, batch, (one) => one.result ?? "null");
+
+// Null for nearly every batch.
+const AWAITED = "string_agg(id::text, ',') filter (where awaited)";
 
 function statements(
   verb: string,
@@ -89,7 +96,7 @@ with mine as (
   delete from ${jobs}.job j
   where ${where}
   returning j.id, j.created_at, j.run_at, j.claimed_at, j.worker, j.attempt, j.queue_id, j.failures, j.lane, j.generation,
-    j.attempts, j.timeout_ms, j.kind, j.key, j.limit_key, j.headers, j.payload, nullif(${field(1)}, 'null') as result${at}
+    j.attempts, j.timeout_ms, j.kind, j.key, j.limit_key, j.headers, j.payload, j.awaited, nullif(${field(1)}, 'null') as result${at}
 ), moved as (
   insert into ${jobs}.done (id, created_at, run_at, started_at, worker, attempt, queue_id, failures, lane, generation,
     attempts, state, timeout_ms, kind, key, limit_key, headers, payload, result${finishedAt})
@@ -97,7 +104,7 @@ with mine as (
     attempts, ${state}, timeout_ms, kind, key, limit_key, headers, payload, result${finishedAt}
   from mine
 )${note(told)}
-select count(*)${same} from mine`,
+select count(*), ${AWAITED}${same} from mine`,
   );
   // Nothing is left of them but a number among the pruned, and their history where it is written whole.
   const forgotten = new NotedStatement(
@@ -107,12 +114,12 @@ select count(*)${same} from mine`,
 with mine as (
   delete from ${jobs}.job j
   where ${where}
-  returning j.id, j.queue_id, j.lane, j.claimed_at, j.attempt, j.generation, ${field(1)} as result${at}
+  returning j.id, j.queue_id, j.lane, j.claimed_at, j.attempt, j.generation, j.awaited, ${field(1)} as result${at}
 ), counted as (
   insert into ${jobs}.stat_delta (queue_id, lane, state, day, n)
   select queue_id, lane % 10000, 5, 'epoch', count(*) from mine group by 1, 2
 )${note(told)}
-select ${within ? "count(*)" : "id"}${same} from mine`,
+select ${within ? `count(*), ${AWAITED}` : "id, awaited"}${same} from mine`,
   );
   return { kept, forgotten };
 }

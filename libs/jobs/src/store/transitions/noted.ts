@@ -1,4 +1,4 @@
-import { Statement } from "../../pg/statement.js";
+import { type Row, Statement } from "../../pg/statement.js";
 
 /** What a transition is told of the place where it runs. */
 export interface Writes {
@@ -8,6 +8,14 @@ export interface Writes {
   full?: boolean;
   /** Finished jobs are kept; default true. */
   keep?: boolean;
+  /** Gets the ids of those that have ended and that somebody waits for; it must not throw. */
+  answered?: (ids: readonly string[]) => void;
+}
+
+/** Of rows of an id and whether it is awaited. */
+export function tellAnswered(rows: readonly Row[], { answered }: Writes): void {
+  const ids = rows.filter(([, awaited]) => awaited?.startsWith("t")).map(([id]) => id!);
+  if (ids.length > 0) answered?.(ids);
 }
 
 /** A common table expression, with a comma before it, that writes one event for each row of another. */
