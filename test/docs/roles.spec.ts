@@ -90,6 +90,7 @@ describe("a role without any right", () => {
       enqueue: () => jobs.enqueue("works"),
       enqueueMany: () => jobs.enqueueMany("works", [{}]),
       get: () => jobs.get("1-1"),
+      result: () => jobs.result("1-1"),
       requeue: () => jobs.requeue("1-1"),
       cancel: () => jobs.cancel("1-1"),
       counts: () => inspector.counts(),
@@ -146,7 +147,12 @@ describe("with the grants of the page", () => {
     expect(await jobs.enqueue("works", { n: 2 }, options)).toMatchObject({ replaced: true });
     await jobs.enqueueMany("works", [{}], { queue, key: "plain", delay: "1h" });
     expect(await jobs.get(id)).toMatchObject({ state: "queued" });
+    const waits = jobs.result(id).catch((error: unknown) => error);
+    await until(async () => (await bench.sql("select 1 from jobs.job where awaited")).length > 0, {
+      what: "it may mark what it waits for",
+    });
     expect(await jobs.cancel(id)).toBe("cancelled");
+    expect(await waits).toMatchObject({ code: "RESULT_CANCELLED" });
     const client = new pg.Client(roles.producer.url);
     await client.connect();
     try {
