@@ -93,7 +93,10 @@ describe("every code block of the README", () => {
       });
       outputs.push(stdout);
     }
-    expect(outputs).toEqual(["applied 1, 2, 3, 4\n", "-- nothing to do: the schema is up to date\n"]);
+    expect(outputs).toEqual([
+      "applied 1, 2, 3, 4\n",
+      "-- nothing to do: the schema is up to date\n",
+    ]);
   });
 
   it("names scripts that exist", () => {
