@@ -234,7 +234,7 @@ const HOT: Hot[] = [
     ["enqueue_unique"],
     FRONT,
     () => `${queue()}, ${keyed(',"window_ms":1000')}, ${lanes()}, '50'`,
-    { unseen: 1_200 },
+    { unseen: 2_500 },
   ),
   ...sent(
     ["enqueue_unique"],
@@ -257,7 +257,7 @@ const HOT: Hot[] = [
     ["enqueue_unique_fenced"],
     FRONT,
     () => `${parent()}, ${queue()}, ${keyed(',"window_ms":1000')}, ${lanes()}, '50'`,
-    { unseen: 1_200 },
+    { unseen: 2_500 },
   ),
   ...sent(["cancel", "find_ended"], FRONT, oneJob, { touches: 1 }),
   ...sent(noted("requeue"), FRONT, () => `${queue()}, ${3 * ROWS + 1}, null`),

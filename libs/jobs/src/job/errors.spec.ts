@@ -21,6 +21,8 @@ const all: errors.JobsError[] = [
   new errors.KeyLockedError("k"),
   new errors.JobLockedError("1-1"),
   new errors.LaneLockedError("q", "k", 5),
+  new errors.UnknownQueueError("mial", "mail"),
+  new errors.UnknownKindError("mail", "snd", "send"),
   new errors.UnknownScheduleError('"nightly"', "nightly-report"),
   new errors.ScheduleDeclaredError("nightly", "shop"),
   new errors.LanesUsedUpError(),

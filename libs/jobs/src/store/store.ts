@@ -61,7 +61,8 @@ export class Store implements Runner {
    */
   readonly aside: Runner = {
     run: async (statement, values) => {
-      if (this.database.spare > 1) this.#aside ??= this.database.open("front");
+      if (this.database.spare > 1 && !this.session.closed)
+        this.#aside ??= this.database.open("front");
       const session = this.#aside ?? this.session;
       return await this.guard(() => session.run(statement, values));
     },
