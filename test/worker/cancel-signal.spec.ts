@@ -240,9 +240,8 @@ it("work in job.transaction() is rolled back", async () => {
 });
 
 // Behind a pooler the connection that can be ended is not the one that the worker has.
-(behindPooler ? it.skip : it)(
-  "a job that was claimed before the connection for claims was lost is reached",
-  async () => {
+(behindPooler ? describe.skip : describe)("when the connection for claims was lost", () => {
+  it("a job that was claimed before is reached", async () => {
     const { jobs, id, reasons } = await running((reason) => Promise.reject(reason as Error));
     const [before] = await bench.sql<{ n: number }>("select count(*)::int as n from jobs.worker");
     await bench.sql(
@@ -256,8 +255,8 @@ it("work in job.transaction() is rolled back", async () => {
     for (const one of [id, next.id]) await jobs.cancel(one);
     for (const one of [id, next.id]) await reached(bench, one, "cancelled");
     expect(reasons).toHaveLength(2);
-  },
-);
+  });
+});
 
 it("while the worker drains it is heard too", async () => {
   const { app, id, reasons } = await running((reason) => Promise.reject(reason as Error));
