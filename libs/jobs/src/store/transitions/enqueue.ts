@@ -46,10 +46,15 @@ select id::text from inserted
 union all select null where not ${STANDS}`,
 );
 
+// Each key by itself: as a list, servers before 17 may walk all keys of the kind and compare them with it.
 const findByKey = new Statement(
   "find_by_key",
   (jobs) => `
-select id::text, key from ${jobs}.job where queue_id = $1::integer and kind = $2::text and key = any($3::text[])`,
+select one.id::text, wanted.key
+from unnest($3::text[]) wanted (key)
+cross join lateral (
+  select j.id from ${jobs}.job j where j.queue_id = $1::integer and j.kind = $2::text and j.key = wanted.key limit 1
+) one`,
 );
 
 const findById = new Statement(
