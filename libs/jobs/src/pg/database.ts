@@ -24,7 +24,7 @@ const common = {
 };
 
 const SETTINGS: Record<Purpose, Record<string, string | number>> = {
-  // Its plans are its own: some of its statements read whole tables by intention.
+  // Generic or for the values of a call, as PostgreSQL likes; what it reads whole has no other way.
   front: {
     ...common,
     enable_seqscan: "off",

@@ -87,7 +87,8 @@ export class JobQueues {
       await change(found.id, kind, order);
       this.hints.changed(found.id);
       const [view] = await queueViews(this.store, queue);
-      return view ?? (await Promise.reject(await this.#unknownQueue(queue)));
+      if (!view) throw await this.#unknownQueue(queue);
+      return view;
     });
   }
 

@@ -73,6 +73,7 @@ export class QueueWorker {
         now + Math.max(Number.NEGATIVE_INFINITY, ...ofIt.map(({ forMs }) => forMs));
     }
     this.reopen(now);
+    this.#arrange();
     this.want();
     return true;
   }
@@ -80,15 +81,21 @@ export class QueueWorker {
   /** Lanes whose pause is over take part again; answers in how many ms the next one will. */
   reopen(now: number): number | undefined {
     let next = Number.POSITIVE_INFINITY;
+    let moved = false;
     for (const served of this.#byLane.values()) {
       const closed = served.closedUntil > now;
       if (closed) next = Math.min(next, served.closedUntil);
       else if (served.closed) served.more = true;
+      moved ||= closed !== served.closed;
       served.closed = closed;
     }
+    if (moved) this.#arrange();
+    return Number.isFinite(next) ? next - now : undefined;
+  }
+
+  #arrange(): void {
     const all = [...this.#byLane.values()];
     this.#lanes = all.filter(({ closed }) => !closed).sort(byPriority);
-    return Number.isFinite(next) ? next - now : undefined;
   }
 
   get lanes(): readonly ServedLane[] {

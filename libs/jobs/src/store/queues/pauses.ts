@@ -1,5 +1,6 @@
 import type { PauseOrder, PauseView } from "../../job/pause.js";
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
+import { instant, ms } from "../instant.js";
 
 // Who pauses raises the version of the queue: claims that were made for the one before yield nothing from then on, and
 // each worker reads anew what it may claim.
@@ -61,8 +62,6 @@ const listPauses = new Statement(
 select p.queue_id::text, p.kind, (extract(epoch from p.paused_until - now()) * 1000)::text
 from ${jobs}.pause p where p.queue_id = any($1::integer[]) and ${stands}`,
 );
-
-const ms = (time: string): string => `(extract(epoch from ${time}) * 1000)::text`;
 
 const viewQueues = new Statement(
   "view_queues",
@@ -129,13 +128,7 @@ export async function queueViews(runner: Runner, name?: string): Promise<QueueVi
 }
 
 function pauseOf([, , at, until, by, why]: Row): PauseView {
-  const instant = (text: string) => new Date(Math.round(Number(text)));
-  return {
-    at: instant(at!),
-    until: until == null ? null : instant(until),
-    by: by ?? null,
-    why: why ?? null,
-  };
+  return { at: instant(at)!, until: instant(until), by: by ?? null, why: why ?? null };
 }
 
 /** The queue, and whether it has had this kind; undefined when there is none. */

@@ -1,5 +1,5 @@
 import { type Runner, Statement } from "../../pg/statement.js";
-import { ms } from "./schedule.js";
+import { ms } from "../instant.js";
 
 /** A schedule as it is to be. */
 export interface NewSchedule {

@@ -1,6 +1,6 @@
 import type { Misfire } from "../../job/ticks.js";
 import { type Runner, Statement, arrayOf } from "../../pg/statement.js";
-import { ms } from "./schedule.js";
+import { ms } from "../instant.js";
 
 /** A schedule whose tick has come, as it was seen. */
 export interface DueSchedule {

@@ -3,6 +3,7 @@ import type { Misfire } from "../../job/ticks.js";
 import type { Overlap } from "../../job/schedule.js";
 import { formatJobId } from "../../job/job-id.js";
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
+import { instant, ms } from "../instant.js";
 
 /** The schema version that has schedules. */
 export const SCHEDULES_SINCE = 3;
@@ -34,9 +35,6 @@ export interface ScheduleView {
   createdAt: Date;
 }
 
-/** SQL: an instant, as ms. */
-export const ms = (time: string): string => `(extract(epoch from ${time}) * 1000)::text`;
-
 const COLUMNS = `s.name, s.kind, q.name, l.priority::text, s.cron, s.time_zone, s.overlap, s.misfire, s.payload::text,
   ${ms("s.next_at")}, ${ms("s.last_at")}, s.queue_id::text, s.last_job::text, ${ms("s.paused_at")}, ${ms("s.paused_until")},
   s.paused_by, s.paused_why, s.service, ${ms("s.orphaned_at")}, ${ms("s.retired_at")}, ${ms("s.created_at")}`;
@@ -54,9 +52,6 @@ const listSchedules = new Statement(
   "list_schedules",
   (jobs) => `select ${COLUMNS} ${from(jobs)} order by s.name`,
 );
-
-const instant = (text: string | null | undefined): Date | null =>
-  text == null ? null : new Date(Math.round(Number(text)));
 
 function viewOf(row: Row): ScheduleView {
   const [name, kind, queue, priority, cron, timeZone, overlap, misfire, payload, ...more] = row;
