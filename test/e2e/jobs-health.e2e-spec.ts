@@ -112,6 +112,20 @@ describe("JobsHealthIndicator", () => {
     await expect(indicator().check("jobs", { maxLag: "soon" })).rejects.toThrow(/maxLag/);
   });
 
+  it("is degraded, not down, while what is due takes too long to be counted", async () => {
+    await bench.sql("alter table jobs.stat rename to counted");
+    await bench.sql(
+      `create view jobs.stat as select * from jobs.counted
+       union all select 1, 0::smallint, 4::smallint, 'epoch'::date, 0 from pg_sleep(7)`,
+    );
+    expect((await indicator().check("jobs")).jobs).toEqual({
+      status: "degraded",
+      reasons: [expect.stringMatching(/not counted within 5 s.*open for long/)],
+    });
+    await bench.sql("drop view jobs.stat");
+    await bench.sql("alter table jobs.counted rename to stat");
+  });
+
   it("is down while the database is away, and up again", async () => {
     const probe = indicator();
     proxy.setMode("reset");

@@ -1,4 +1,5 @@
 import { look } from "../../libs/jobs/src/store/queues/look.js";
+import { health } from "../../libs/jobs/src/store/reads/stats.js";
 import { claim } from "../../libs/jobs/src/store/transitions/claim.js";
 import { from, Hands } from "../support/hands.js";
 import { Bench } from "../support/harness.js";
@@ -56,6 +57,21 @@ describe(`behind ${DEAD} rows that a held snapshot keeps`, () => {
     expect(there).toBeLessThan(700);
     const fromStart = await claimed({ at: "-infinity", backMs: 0 });
     expect(fromStart).toBeGreaterThan(3 * there);
+  });
+
+  it("health walks them once", async () => {
+    const { runner, plans } = explaining(bench.session("aside"));
+    const [seen] = await health(runner, null);
+    const [free] = await bench.sql<{ n: number; oldest: string }>(
+      `select count(*)::integer as n, (array_agg(queue_id || '-' || id order by run_at, id))[1] as oldest
+       from jobs.job where lease_until is null`,
+    );
+    expect(seen).toMatchObject({ backlog: free!.n, expiredLeases: 0, oldestJob: free!.oldest });
+    expect(seen!.lagMs).toBeGreaterThan(0);
+    const walk = explaining(bench.session("claim"));
+    const lanes = [{ queueId: hands.queueId, lane: hands.lane, at: "-infinity", backMs: 0 }];
+    await look(walk.runner, [hands.queueId], lanes, { takeOver: false, schedules: false });
+    expect(pages(plans[0]!)).toBeLessThan(1.5 * pages(walk.plans[0]!));
   });
 
   it("a look at its place walks none of them", async () => {

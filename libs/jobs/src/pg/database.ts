@@ -5,7 +5,7 @@ import { named } from "./connection.js";
 import { Session, type SessionOptions } from "./session.js";
 
 /** What a session is for; each kind has the settings its statements were measured with. */
-export type Purpose = "front" | "claim" | "settle";
+export type Purpose = "front" | "aside" | "claim" | "settle";
 
 // Plans are forced generic: our hot statements have one sensible plan each, and the planner would otherwise
 // make a new one every time (LIMIT $n looks dear) or keep one that it made for an empty table.
@@ -23,15 +23,19 @@ const common = {
   default_transaction_isolation: "read committed",
 };
 
+// Generic or for the values of a call, as PostgreSQL likes; what it reads whole has no other way.
+const front = {
+  ...common,
+  enable_seqscan: "off",
+  enable_bitmapscan: "off",
+  statement_timeout: 20_000,
+  lock_timeout: 2_000,
+};
+
 const SETTINGS: Record<Purpose, Record<string, string | number>> = {
-  // Generic or for the values of a call, as PostgreSQL likes; what it reads whole has no other way.
-  front: {
-    ...common,
-    enable_seqscan: "off",
-    enable_bitmapscan: "off",
-    statement_timeout: 20_000,
-    lock_timeout: 2_000,
-  },
+  front,
+  // It walks lanes too.
+  aside: { ...front, ...inOrder },
   // A lost claim only means that the job runs again: no need to wait for the disk.
   claim: {
     ...common,
@@ -84,7 +88,7 @@ export class Database {
       schema: this.schema,
       name: `pg-jobs ${purpose}`,
       settings: SETTINGS[purpose],
-      replyTimeout: purpose === "front" || purpose === "settle" ? 25_000 : 7_000,
+      replyTimeout: purpose === "claim" ? 7_000 : 25_000,
     });
     this.#sessions.add(session);
     return session;

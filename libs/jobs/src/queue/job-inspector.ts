@@ -153,6 +153,11 @@ export class JobInspector {
     return found;
   }
 
+  /** @internal Rejects unless the tables can be read, on the connection that all calls share. */
+  async reachable(): Promise<void> {
+    await this.#read(() => queueNames(this.store));
+  }
+
   /** Kinds with waiting jobs that no live worker has a handler for. */
   async unknownKinds(): Promise<{ queue: string; kind: string }[]> {
     return await this.#read(() => unknownKinds(this.store.aside));

@@ -62,7 +62,7 @@ export class Store implements Runner {
   readonly aside: Runner = {
     run: async (statement, values) => {
       if (this.database.spare > 1 && !this.session.closed)
-        this.#aside ??= this.database.open("front");
+        this.#aside ??= this.database.open("aside");
       const session = this.#aside ?? this.session;
       return await this.guard(() => session.run(statement, values));
     },

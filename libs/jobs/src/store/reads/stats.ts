@@ -25,13 +25,13 @@ export interface QueueCounts extends Omit<KindCounts, "kind"> {
 /** How a queue is doing. */
 export interface QueueHealth {
   queue: string;
-  /** Jobs that could run now, counted up to 10,001. */
+  /** Jobs that could run now, counted up to 10,001 among the 20,001 oldest due ones of each kind and priority. */
   backlog: number;
   /** Age of the oldest of them in ms; 0 without. */
   lagMs: number;
   oldestJob: string | null;
   deadLetters: number;
-  /** Claims whose worker has not renewed them, among the 10,001 oldest due jobs of each kind and priority. */
+  /** Claims whose worker has not renewed them, among the same; counted up to 10,001. */
   expiredLeases: number;
 }
 
@@ -68,36 +68,32 @@ left join (
 group by q.id order by q.name`,
 );
 
+// One walk of what is due in each lane: the rows of finished jobs that somebody's snapshot keeps stand before it. What
+// runs stands there too, so that it looks at more rows than it counts.
 const healthOfQueues = new Statement(
   "health",
   (jobs) => `
-select q.name,
-  (select count(*) from (
-    select 1 from ${jobs}.lane l cross join lateral (
-      select 1 from ${jobs}.job j where j.queue_id = q.id and j.lane = any(array[l.id, l.id + 20000]::smallint[]) and j.lane > -1
-        and j.run_at <= now() and (j.lease_until is null or j.lease_until < now()) limit 10001) due
-    where l.queue_id = q.id limit 10001) backlog),
-  coalesce((extract(epoch from now() - oldest.run_at) * 1000)::bigint, 0), q.id || '-' || oldest.id,
+select q.name, least(coalesce(sum(lane.free), 0), 10001),
+  coalesce((extract(epoch from now() - min(lane.oldest_at)) * 1000)::bigint, 0),
+  q.id || '-' || (array_agg(lane.oldest order by lane.oldest_at, lane.oldest) filter (where lane.oldest is not null))[1],
   (select coalesce(sum(n), 0) from (
     select n from ${jobs}.stat s where s.queue_id = q.id and s.state = 4
     union all select n from ${jobs}.stat_delta s where s.queue_id = q.id and s.state = 4) dead),
-  (select count(*) from (
-    select 1 from ${jobs}.lane l cross join unnest(array[l.id, l.id + 20000]::smallint[]) as here (lane) cross join lateral (
-      select j.lease_until from ${jobs}.job j where j.queue_id = q.id and j.lane = here.lane and j.lane > -1
-        and j.run_at <= now() order by j.run_at, j.id limit 10001) head
-    where l.queue_id = q.id and head.lease_until < now() limit 10001) expired)
+  least(coalesce(sum(lane.expired), 0), 10001)
 from ${jobs}.queue q
+left join (${jobs}.lane l cross join unnest(array[0, 20000]) as aside (steps)) on l.queue_id = q.id
 left join lateral (
-  select head.run_at, head.id
-  from ${jobs}.lane l cross join lateral (
-    select j.run_at, j.id from ${jobs}.job j
-    where j.queue_id = q.id and j.lane = l.id and j.lane > -1 and j.run_at <= now()
-      and (j.lease_until is null or j.lease_until < now())
-    order by j.run_at, j.id limit 1) head
-  where l.queue_id = q.id
-  order by head.run_at, head.id limit 1
-) oldest on true
+  select count(*) filter (where head.lease_until is null or head.lease_until < now()) as free,
+    count(*) filter (where head.lease_until < now()) as expired,
+    min(head.run_at) filter (where head.lease_until is null or head.lease_until < now()) as oldest_at,
+    (array_agg(head.id) filter (where head.lease_until is null or head.lease_until < now()))[1] as oldest
+  from (
+    select j.run_at, j.id, j.lease_until from ${jobs}.job j
+    where j.queue_id = q.id and j.lane = (l.id + aside.steps)::smallint and j.lane > -1 and j.run_at <= now()
+    order by j.run_at, j.id limit 20001) head
+) lane on true
 where $1::text[] is null or q.name = any($1::text[])
+group by q.id
 order by q.name`,
 );
 
