@@ -31,6 +31,10 @@ function standing(full = false): Cursor {
   return cursor;
 }
 
+/** How far 20 claims look back, one a ms, each of them dear; some do so all the way. */
+const backsOf = (cursor: Cursor, from: number) =>
+  Array.from({ length: 20 }, (_, n) => claim(cursor, from + n, { cost: 5 }).backMs);
+
 describe("Cursor", () => {
   it("starts at the beginning, with the lanes and rooms it was asked for", () => {
     const asked = [
@@ -105,6 +109,26 @@ describe("Cursor", () => {
     claim(cursor, 0, { cost: 5 });
     for (let now = 1; now < 50; now++) claim(cursor, now, { cost: 5.5 });
     expect(claim(cursor, 50).backMs).toBe(1_000);
+  });
+
+  it("looks back as far as jobs come late, and a little further, however dear that is, for a while", () => {
+    const cursor = standing();
+    for (let now = 10; now < 20; now++) claim(cursor, now, { cost: 5 });
+    const wait = cursor.pendingIn([3], 20)!;
+    const late = { ...job(10, 4), runAt: "2030-01-01 00:00:09.95+00" };
+    claim(cursor, 20 + wait, { cost: 5, claims: [late] });
+    expect(new Set(backsOf(cursor, 21 + wait))).toEqual(new Set([75, 1_000]));
+    // Nothing has come so late since.
+    for (let now = 60; now < 30_000; now += 100) claim(cursor, now + wait, { cost: 5 });
+    expect(Math.min(...backsOf(cursor, 30_001 + wait))).toBe(16);
+  });
+
+  it("does not look back for what was taken over from a worker that died, nor beyond a second", () => {
+    const cursor = standing();
+    for (let now = 10; now < 20; now++) claim(cursor, now, { cost: 5 });
+    const rescued = { ...job(9, 4), rescued: true };
+    claim(cursor, 20, { cost: 5, claims: [rescued, job(8, 3)] });
+    expect(Math.min(...backsOf(cursor, 21))).toBe(16);
   });
 
   it("rescans from the beginning every 500 ms when that is cheap", () => {

@@ -12,6 +12,9 @@ const START: Position = { at: "-infinity", id: "0" };
 const LATELY_MS = 60_000;
 const LOOK_BACK_MS = 1_000;
 const LEAST_BACK_MS = 16;
+/** What came late is followed by what comes as late, and a little later: so long after it. */
+const LATE_FOR_MS = 10_000;
+const LATER = 1.5;
 const LOOK_BACK_AT_LATEST_MS = LOOK_BACK_MS / 4;
 /** Searches take a twentieth of the time: those of at most 25 ms at once, every half second. */
 const SEARCH_MS = 500;
@@ -35,6 +38,9 @@ export class Cursor {
   #allTheWay = false;
   #lookedBackAt = Number.NEGATIVE_INFINITY;
   #lookBackCostMs = 0;
+  /** So far behind the place of claims a job was found, and when: however dear, no look back is shorter for a while. */
+  #lateMs = 0;
+  #lateAt = Number.NEGATIVE_INFINITY;
   /** A claim has been made since that did not look back so far. */
   #owesLook = false;
   /** What an ordinary claim costs of late: the way to the server and back, and what else is not the walk of a search. */
@@ -140,14 +146,28 @@ export class Cursor {
     if (this.#allTheWay) this.#lookedBack(costMs, now);
     else if (this.#fromStart.size === 0) this.#ordinary(costMs, now);
     this.#quickest = Math.min(this.#quickest, costMs);
-    for (const { lane, runAt, id } of claims) {
+    for (const { lane, runAt, id, rescued } of claims) {
       const known = this.#positions.get(lane);
       // A full search from the beginning has met more than it could take: the rest lies right behind its last row.
       if ((this.#fromStart.has(lane) && full) || known === undefined || isBehind(known, runAt, id))
         this.#positions.set(lane, { at: runAt, id });
+      else if (!rescued) this.#late(msOf(known.at) - msOf(runAt), now);
     }
     this.#searched(this.#fromStart, this.#walkOf(costMs));
-    this.#lookBackMs = full ? 0 : this.#backMs;
+    this.#lookBackMs = full ? 0 : Math.max(this.#backMs, this.#leastBack(now));
+  }
+
+  /** What lies further back than claims ever look is for the searches. */
+  #late(ms: number, now: number): void {
+    if (!(ms <= LOOK_BACK_MS)) return;
+    if (ms < this.#lateMs && now - this.#lateAt < LATE_FOR_MS) return;
+    this.#lateMs = ms;
+    this.#lateAt = now;
+  }
+
+  #leastBack(now: number): number {
+    if (now - this.#lateAt >= LATE_FOR_MS) return LEAST_BACK_MS;
+    return Math.min(LOOK_BACK_MS, Math.max(LEAST_BACK_MS, this.#lateMs * LATER));
   }
 
   #ordinary(costMs: number, now: number): void {
@@ -255,6 +275,9 @@ export class Cursor {
     return { at: this.#positions.get(lane)?.at ?? START.at, backMs: LOOK_BACK_MS };
   }
 }
+
+/** Of a time in PostgreSQL's words, in UTC. */
+const msOf = (at: string): number => Date.parse(`${at.slice(0, -3).replace(" ", "T")}Z`);
 
 /** In PostgreSQL's words; by our own clock, which is near enough for a hint. */
 const lately = (): string =>
