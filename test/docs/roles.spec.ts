@@ -71,6 +71,10 @@ const workerApp = async (name: Name) =>
           handler("enqueues", async (_, job: JobContext) => {
             await job.enqueue("works", {}, { key: "x", window: "1m" });
           }),
+          handler("limited", () => "done", {
+            limit: [{ max: 2 }, { max: 1, key: "n" }],
+            rate: { max: 100, per: "1s", key: "n" },
+          }),
           handler("in-transaction", async (_, job: JobContext) => {
             await job.transaction(async (tx) => void (await tx.query("select 1")));
           }),
@@ -167,6 +171,11 @@ describe("with the grants of the page", () => {
     }
     expect((await jobs.queues.pause(queue, { by: "ada" })).paused).toMatchObject({ by: "ada" });
     expect((await jobs.queues.resume(queue)).paused).toBeNull();
+    const limit = { max: 5, key: "n" };
+    expect(await jobs.queues.limit(queue, { limit, rate: { max: 9, per: "1s" } })).toHaveLength(2);
+    await jobs.queues.pause(queue, { key: "7" });
+    await jobs.queues.resume(queue, { key: "7" });
+    expect(await jobs.queues.limit(queue, {})).toEqual([]);
   });
 
   it("a worker runs jobs to every end, and keeps the house", async () => {
@@ -181,12 +190,15 @@ describe("with the grants of the page", () => {
       buried: "dead",
       snoozes: "succeeded",
       enqueues: "succeeded",
+      limited: "succeeded",
       "in-transaction": "succeeded",
     };
     for (const [kind, state] of Object.entries(ends)) {
       const { id } = await jobs.enqueue(kind);
       await reached(bench, id, state);
     }
+    const limited = await jobs.enqueueMany("limited", [{ n: 1 }, { n: 1 }, { n: 1 }]);
+    for (const { id } of limited) await reached(bench, id, "succeeded");
     await until(
       async () =>
         (

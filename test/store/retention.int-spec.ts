@@ -116,6 +116,7 @@ const retain = async (settings = WEEK, by = store) => {
   await due();
   await runChore(by, "retention", {
     ...settings,
+    released: () => {},
     warn: (message, params) => void warnings.push([message, params]),
   });
 };

@@ -35,6 +35,7 @@ let session: Session;
 let sessions: Record<Purpose, Session>;
 const sessionsOf = (of: Bench) => ({
   front: of.session("front"),
+  aside: of.session("aside"),
   claim: of.session("claim"),
   settle: of.session("settle"),
 });
@@ -177,7 +178,7 @@ interface Hot {
   ways: readonly Way[];
   /** Jobs that it looks at; absent: 3 at most. */
   touches?: number;
-  /** Pages that it goes through, with those of the tables that it writes to; default 120. */
+  /** Pages that it goes through, with those of the tables that it writes to; default 300. */
   pages?: number;
   before?: string;
   /** The same where the last vacuum has seen no rows: one table may be found through another index of it. */
@@ -267,6 +268,13 @@ const HOT: Hot[] = [
   ...sent(["get_history"], FRONT, () => `${queue()}, ${2 * ROWS + 1}`, { pages: 400 }),
   ...sent(["roll_up"], FRONT, () => `20000, '(1,0)', '(2,0)'`, { sorts: true }),
   ...sent(["take_chore"], FRONT, () => `'rollup', false`),
+  ...sent(["find_requested_cancels"], [CLAIM], () => `'{1,2}'`),
+  ...sent(["remove_requested_cancels"], [CLAIM], () => `'{1,2}', '{1,1}', '{1,2}', '{1,1}'`),
+  ...sent(
+    ["list_pauses", "list_limited_queues", "list_limit_rules"],
+    FRONT,
+    () => `'{${queue()}}'`,
+  ),
 ];
 
 // As autovacuum does it: days to come, in which nothing has changed, are left alone.
@@ -275,6 +283,7 @@ const VACUUMED = [
   "dead",
   "dedup",
   "stat_delta",
+  "control",
   ...DAILY.map((table) => `${table}_${TODAY}`),
 ];
 
@@ -366,6 +375,15 @@ describe.each([
     expect(pages(nodes)).toBeLessThan(300);
   });
 
+  it("health looks at the head of each lane, once", async () => {
+    const nodes = await plan("health", "null", { purpose: "aside" });
+    // The deltas that are not rolled up yet are counted one by one.
+    expect(readWhole(nodes).filter((table) => table !== "stat_delta")).toEqual([]);
+    expect(scansOf(nodes, "job").map((node) => node["Index Name"])).toEqual(["job_claim"]);
+    expect(touched(nodes)).toBeLessThanOrEqual(20_010);
+    expect(touched(nodes)).toBeGreaterThan(20_000 - 2);
+  });
+
   describe.each(HOT.map((hot) => [hot.name, hot] as const))("%s", (name, hot) => {
     it.each(hot.ways.map((way) => [`${way.purpose} ${way.mode ?? ""}`.trim(), way] as const))(
       "from %s: no table whole, no sort, few pages",
@@ -446,6 +464,11 @@ async function fill(): Promise<void> {
   await bench.sql(
     `insert into jobs.dedup (queue_id, kind, key, job_id, expires_at)
      select $1, 'work', 'w' || n, n, now() + interval '1 day' from generate_series(1, ${DONE}) n`,
+    [of],
+  );
+  await bench.sql(
+    `insert into jobs.control (worker, queue_id, job_id, attempt)
+     select 100 + n % 50, $1, n, 1 from generate_series(1, ${DONE}) n`,
     [of],
   );
   await bench.sql(

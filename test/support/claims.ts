@@ -14,6 +14,8 @@ export const idleHandler = (kind: string, concurrency: number | null = null): Ha
   definition: defineJob(kind),
   concurrency,
   schedule: null,
+  limits: null,
+  batch: null,
   policy: BUILT_IN_POLICY,
   run: () => undefined,
   name: `${kind}.run`,

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import type { JobEvent, JobEventName, QueueOptions } from "nestjs-pg-jobs";
+import type { BatchOptions, JobEvent, JobEventName, QueueOptions } from "nestjs-pg-jobs";
 import { until } from "./until.js";
 
 const root = path.resolve(import.meta.dirname, "../..");
@@ -87,6 +87,8 @@ export interface FaultWorkerOptions {
   grace?: string;
   /** Default true. */
   notify?: boolean;
+  /** How its handler of "batched" is called; absent: it has none. */
+  batch?: BatchOptions;
   /** Events that are told one by one; all others are only counted. */
   told?: JobEventName[];
   /** The folder of a built release; default: that of this tree. */

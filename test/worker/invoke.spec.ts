@@ -16,6 +16,8 @@ const handlerOf = (run: Handler["run"], definition: Definition = defineJob("any"
   definition,
   concurrency: null,
   schedule: null,
+  limits: null,
+  batch: null,
   policy: BUILT_IN_POLICY,
   run,
   name: "Any.run",

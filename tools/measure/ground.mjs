@@ -58,7 +58,7 @@ export class Ground {
 
   async clear() {
     await this.admin.query(
-      "truncate jobs.job, jobs.done, jobs.dead, jobs.dead_archive, jobs.attempt_error, jobs.stat, jobs.stat_delta",
+      "truncate jobs.job, jobs.done, jobs.dead, jobs.dead_archive, jobs.attempt_error, jobs.stat, jobs.stat_delta, jobs.slot, jobs.parked, jobs.bucket",
     );
     await this.admin.query("checkpoint");
   }

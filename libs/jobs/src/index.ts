@@ -4,6 +4,7 @@ export { OptionsCheck } from "./job/options-check.js";
 export { parseCron } from "./job/cron.js";
 export { JobsModule } from "./jobs.module.js";
 export {
+  type BatchOptions,
   type HandlerOptions,
   type HistoryMode,
   type JobsOptions,
@@ -17,6 +18,15 @@ export { JobQueue, type TransactionalQueue } from "./queue/job-queue.js";
 export type { Item } from "./queue/call.js";
 export type { JobSchedules } from "./queue/schedules.js";
 export type { JobQueues, QueuePart } from "./queue/queues.js";
+export type { BatchItem } from "./handler/batch.js";
+export type {
+  LimitOptions,
+  LimitOrder,
+  LimitRule,
+  LimitView,
+  Limits,
+  RateOptions,
+} from "./job/limit.js";
 export type { PauseOptions, PauseView } from "./job/pause.js";
 export type { TransactionLike } from "./queue/transaction.js";
 export { type JobLogPage, type JobPage, JobInspector } from "./queue/job-inspector.js";

@@ -17,6 +17,7 @@ import type { StepsBackoff } from "./job/backoff.js";
 import { OptionsError, atBoot } from "./job/errors.js";
 import {
   DEFAULT_QUEUE,
+  type ParsedQueueOptions,
   type ParsedWorkerOptions,
   type WorkerOptions,
   parseWorkerOptions,
@@ -24,6 +25,7 @@ import {
 import { JobsRoot } from "./jobs.root.js";
 import { WORKER_OPTIONS } from "./jobs.tokens.js";
 import { payloadFor } from "./queue/call.js";
+import { type DeclaredLimit, DeclaredLimits } from "./queue/declared-limits.js";
 import { type DeclaredSchedule, DeclaredSchedules } from "./queue/declared-schedules.js";
 import { enqueueFor } from "./queue/enqueue-for.js";
 import { onTransaction } from "./queue/transaction.js";
@@ -143,10 +145,20 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
       );
     const { store, hints, database, events, results } = this.#root;
     const { notify, payloadLimit, resultLimit, keepFinishedMs } = this.#root.options;
+    const service = this.options.service ?? serviceName(process.argv[1]);
+    const released = (queueId: number) => {
+      worker.wake(queueId, undefined, true);
+      hints.tellOthers({ queueId, behind: true });
+    };
+    const limits = new DeclaredLimits(bounded(named, handlers), {
+      store,
+      service,
+      changed: (queueId) => hints.changed(queueId),
+    });
     const schedules = new DeclaredSchedules(scheduled(handlers), {
       store,
       payloadLimit,
-      service: this.options.service ?? serviceName(process.argv[1]),
+      service,
       log: (level, message, params) => this.#logger[level](message, params),
     });
     const duty = new ScheduleDuty(store, this.#watch());
@@ -167,6 +179,8 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         handlers,
         hint: (queueId, kind) => hints.hint(queueId, kind),
         tellOthers: (queueId) => hints.tellOthers({ queueId }),
+        limit: async (queueId, queue) => await limits.declare(queueId, queue),
+        released: (queueId) => hints.tellOthers({ queueId, behind: true }),
         answered: (queueId, ids) => results.answered(queueId, ids),
         schedules: {
           ready: () => schedules.ready,
@@ -177,6 +191,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         chore: async (name) =>
           await runChore(store, name, {
             keepFinishedMs,
+            released,
             warn: (message, params) => this.#logger.warn(message, params),
           }),
         log: (level, message, params) => {
@@ -239,6 +254,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
     return [
       ...problems,
       ...(queues ? unserved(handlers, [...queues.keys()]) : []),
+      ...tooLargeBatches(handlers, queues),
       ...(await this.#unfitPayloads(handlers)),
     ];
   }
@@ -286,6 +302,30 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
       this.#logger.warn("No @JobHandler() found in the imports of forWorker: nothing to do");
   }
 }
+
+const bounded = (
+  queues: ReadonlyMap<string, ParsedQueueOptions>,
+  handlers: readonly Handler[],
+): DeclaredLimit[] => [
+  ...[...queues].flatMap(([queue, { limits }]) => (limits ? [{ queue, rules: limits }] : [])),
+  ...handlers.flatMap(({ definition: { kind, queue }, limits }) =>
+    limits ? [{ queue, kind, rules: limits }] : [],
+  ),
+];
+
+/** Each job of a batch takes a slot: one that is larger could never come together. */
+const tooLargeBatches = (
+  handlers: readonly Handler[],
+  queues: ReadonlyMap<string, ParsedQueueOptions> | null,
+): string[] =>
+  handlers.flatMap(({ name, batch, concurrency, definition: { queue } }) => {
+    const most = (queues?.get(queue) ?? DEFAULT_QUEUE).concurrency;
+    if (!batch || batch.size <= Math.min(most, concurrency ?? most)) return [];
+    const found = `${batch.size} of ${Math.min(most, concurrency ?? most)}`;
+    return [
+      `${name}: batch.size: expected at most as many as run at once, found ${found}; raise ${concurrency !== null && concurrency < batch.size ? "its concurrency" : `the concurrency of queue "${queue}"`}`,
+    ];
+  });
 
 const scheduled = (handlers: readonly Handler[]): DeclaredSchedule[] =>
   handlers.flatMap(({ definition, schedule }) => (schedule ? [{ definition, ...schedule }] : []));

@@ -3,13 +3,14 @@ import type { JobDefaults, ParsedDefaults } from "./job/defaults.js";
 import { DEFAULTS_KEYS, parseDefaults } from "./job/defaults.js";
 import { type Duration, MAX_DURATION_MS } from "./job/duration.js";
 import { MAX_CONCURRENCY } from "./job/handler-options.js";
+import { LIMIT_KEYS, type LimitRule, type Limits, parseLimits } from "./job/limit.js";
 import { OptionsCheck } from "./job/options-check.js";
 import { postgresUrlProblem } from "./job/postgres-url.js";
 import { SCHEMA_NAME, isSchemaName } from "./job/schema-name.js";
 
 export type { EnqueueOptions, ParsedEnqueueOptions } from "./job/enqueue-options.js";
 export { parseEnqueueOptions } from "./job/enqueue-options.js";
-export type { HandlerOptions, ParsedHandlerOptions } from "./job/handler-options.js";
+export type { BatchOptions, HandlerOptions, ParsedHandlerOptions } from "./job/handler-options.js";
 export { parseHandlerOptions } from "./job/handler-options.js";
 
 /** A TypeORM DataSource for PostgreSQL; only its settings are read. */
@@ -67,7 +68,7 @@ export type HistoryMode = (typeof HISTORY_MODES)[number];
 const HISTORY_MODES = ["full", "exceptions", "none"] as const;
 
 /** The options of one queue of a worker. */
-export interface QueueOptions {
+export interface QueueOptions extends Limits {
   /** How many of its jobs run at once in this process; 1..10,000, default 10. */
   concurrency?: number;
   /** How many more are claimed ahead; 0..500, default `concurrency`. */
@@ -140,6 +141,8 @@ export interface ParsedQueueOptions {
   /** Null: never. */
   readonly archiveDeadMs: number | null;
   readonly pruneDeadMs: number | null;
+  /** What bounds it over all processes; null: nothing was said. */
+  readonly limits: readonly LimitRule[] | null;
 }
 
 /** {@link WorkerOptions} after checking, defaults filled in. */
@@ -163,6 +166,7 @@ export const DEFAULT_QUEUE: ParsedQueueOptions = Object.freeze({
   keep: true,
   archiveDeadMs: null,
   pruneDeadMs: null,
+  limits: null,
 });
 
 const HOUR_MS = 3_600_000;
@@ -177,7 +181,10 @@ const JOBS_KEYS =
 const SOURCES = ["useFactory", "useClass", "useExisting"];
 const ASYNC_KEYS = ["imports", "inject", "provideInjectionTokensFrom", ...SOURCES];
 const WORKER_KEYS = "imports queues service lease poll grace globalEnhancers".split(" ");
-const QUEUE_KEYS = "concurrency prefetch history keep archiveDead pruneDead".split(" ");
+const QUEUE_KEYS = [
+  ..."concurrency prefetch history keep archiveDead pruneDead".split(" "),
+  ...LIMIT_KEYS,
+];
 
 /** Checks the options of `JobsModule.forRoot`. @throws OptionsError with all problems. */
 export function parseJobsOptions(options: JobsOptions): ParsedJobsOptions {
@@ -353,7 +360,15 @@ function parseQueues(check: OptionsCheck, value: unknown): ParsedWorkerOptions["
     const keep = check.flag(`${at}.keep`, given.keep) ?? DEFAULT_QUEUE.keep;
     queues.set(
       name,
-      Object.freeze({ concurrency, prefetch, history, keep, archiveDeadMs, pruneDeadMs }),
+      Object.freeze({
+        concurrency,
+        prefetch,
+        history,
+        keep,
+        archiveDeadMs,
+        pruneDeadMs,
+        limits: parseLimits(check, given, `${at}.`),
+      }),
     );
   }
   if (queues.size === 0) check.add("queues: expected at least one, found none; or leave it out");

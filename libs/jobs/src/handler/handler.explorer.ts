@@ -93,6 +93,8 @@ export class HandlerExplorer {
       handlers.set(definition.kind, {
         definition,
         concurrency: own.concurrency,
+        limits: definition.limits ?? own.limits,
+        batch: own.batch,
         schedule,
         policy: resolvePolicy(definition, own, defaults),
         run: this.pipelines.of(wrapper, prototype, method, globals),

@@ -1,5 +1,6 @@
 import type { Definition } from "../job/definition.js";
 import type { JobPolicy } from "../job/defaults.js";
+import type { LimitRule } from "../job/limit.js";
 import type { ParsedTimetable } from "../job/schedule.js";
 import type { JobContext } from "./job-context.js";
 
@@ -8,6 +9,10 @@ export interface Handler {
   readonly definition: Definition;
   /** How many of its jobs run at once in this process; null: as many as the queue lets. */
   readonly concurrency: number | null;
+  /** It is called with several jobs at once; null: with one. */
+  readonly batch: { readonly size: number; readonly waitMs: number } | null;
+  /** What bounds its jobs over all processes; null: nothing was said. */
+  readonly limits: readonly LimitRule[] | null;
   /** What holds where the row says nothing. */
   readonly policy: JobPolicy;
   /** When such a job is enqueued by itself; null: never. */

@@ -1,5 +1,6 @@
 import type { JobDefaults, ParsedDefaults } from "./defaults.js";
 import { DEFAULTS_KEYS, parseDefaults } from "./defaults.js";
+import { LIMIT_KEYS, type LimitRule, type Limits, parseLimits } from "./limit.js";
 import { describe, isName, OptionsCheck } from "./options-check.js";
 import type { SchemaInput, SchemaOutput, StandardSchemaV1 } from "./standard-schema.js";
 import { isSchema } from "./standard-schema.js";
@@ -12,7 +13,8 @@ const DEFINITION: unique symbol = Symbol.for("nestjs-pg-jobs.definition");
 /** The options of {@link defineJob}. */
 export interface DefinitionOptions<
   S extends StandardSchemaV1 | undefined = StandardSchemaV1 | undefined,
-> extends JobDefaults {
+>
+  extends JobDefaults, Limits {
   /** The queue its jobs wait in unless the call says otherwise; default `'default'`. */
   queue?: string;
   /** Higher runs first; -100..100, default 0. */
@@ -29,6 +31,8 @@ export interface Definition<In = unknown, Out = unknown, R = unknown> extends Pa
   readonly queue: string;
   /** Higher runs first. */
   readonly priority: number;
+  /** What bounds its jobs in its queue; null: nothing was said. */
+  readonly limits: readonly LimitRule[] | null;
   /** The schema of the payload; null: any JSON. */
   readonly payload: StandardSchemaV1<In, Out> | null;
   /** Carries the types; its value means nothing. */
@@ -44,7 +48,7 @@ export type InputOf<D> = D extends Definition<infer In, unknown, unknown> ? In :
 /** What the handler of a definition returns. */
 export type ResultOf<D> = D extends Definition<unknown, unknown, infer R> ? R : unknown;
 
-const KEYS = ["queue", "priority", "payload", ...DEFAULTS_KEYS];
+const KEYS = ["queue", "priority", "payload", ...LIMIT_KEYS, ...DEFAULTS_KEYS];
 
 /**
  * Declares a kind of job, with a schema (types inferred) or with types alone:
@@ -72,6 +76,7 @@ export function defineJob(kind: string, options: DefinitionOptions = {}): Defini
     kind,
     queue: check.name("queue", given.queue) ?? "default",
     priority: check.integer("priority", given.priority, -100, 100) ?? 0,
+    limits: parseLimits(check, given),
     payload: payload as StandardSchemaV1 | null,
     ...parseDefaults(check, given),
   };

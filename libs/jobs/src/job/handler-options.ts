@@ -1,17 +1,34 @@
 import type { JobDefaults, ParsedDefaults } from "./defaults.js";
+import type { Duration } from "./duration.js";
 import { DEFAULTS_KEYS, parseDefaults } from "./defaults.js";
+import { LIMIT_KEYS, type LimitRule, type Limits, parseLimits } from "./limit.js";
 import { OptionsCheck } from "./options-check.js";
 import { type ParsedTimetable, TIMETABLE_KEYS, parseTimetable } from "./schedule.js";
 
 /** The options of `@JobHandler`; they yield to the definition's. */
-export interface HandlerOptions extends JobDefaults {
+export interface HandlerOptions extends JobDefaults, Limits {
   /** How many of its jobs run at once in this process; 1..10,000, default the queue's. */
   concurrency?: number;
+  /**
+   * The handler is called with a list of jobs, {@link BatchItem}, and answers for each of them. Each takes a slot of its
+   * own, and ends, fails and is tried again on its own.
+   */
+  batch?: BatchOptions;
+}
+
+/** How jobs go together into a call. */
+export interface BatchOptions {
+  /** At most so many; 1..10,000. */
+  size: number;
+  /** How long the first of them waits for others; 0..1 h, default 0: those that are claimed together. */
+  wait?: Duration;
 }
 
 /** {@link HandlerOptions} after checking; null where nothing was said. */
 export interface ParsedHandlerOptions extends ParsedDefaults {
   readonly concurrency: number | null;
+  readonly limits: readonly LimitRule[] | null;
+  readonly batch: { readonly size: number; readonly waitMs: number } | null;
 }
 
 /** The most jobs of one queue or handler that may run at once in a process. */
@@ -46,9 +63,22 @@ export function parseScheduledOptions(options: unknown, subject: string): Parsed
   return { own, schedule: { timetable: timetable!, payload: given.payload ?? {} } };
 }
 
-const KEYS = ["concurrency", ...DEFAULTS_KEYS];
+const KEYS = ["concurrency", "batch", ...LIMIT_KEYS, ...DEFAULTS_KEYS];
 
 function parseOwn(check: OptionsCheck, given: Record<string, unknown>): ParsedHandlerOptions {
   const concurrency = check.integer("concurrency", given.concurrency, 1, MAX_CONCURRENCY) ?? null;
-  return Object.freeze({ concurrency, ...parseDefaults(check, given) });
+  const limits = parseLimits(check, given);
+  const batch = parseBatch(check, given.batch);
+  return Object.freeze({ concurrency, limits, batch, ...parseDefaults(check, given) });
+}
+
+const HOUR_MS = 3_600_000;
+
+function parseBatch(check: OptionsCheck, value: unknown): ParsedHandlerOptions["batch"] {
+  if (value === undefined || !check.object("batch", value, ["size", "wait"])) return null;
+  if (value.size === undefined)
+    check.expected("batch.size", `an integer 1..${MAX_CONCURRENCY}`, value.size);
+  const size = check.integer("batch.size", value.size, 1, MAX_CONCURRENCY) ?? 1;
+  const waitMs = check.duration("batch.wait", value.wait, 0, HOUR_MS) ?? 0;
+  return Object.freeze({ size, waitMs });
 }

@@ -27,6 +27,7 @@ export type Doing =
   | "cancel"
   | "schedule"
   | "pause"
+  | "limit"
   | "resume"
   | "migrate";
 

@@ -1,5 +1,6 @@
-import { UnknownKindError, UnknownQueueError } from "../job/errors.js";
+import { OptionsError, UnknownKindError, UnknownQueueError } from "../job/errors.js";
 import { OptionsCheck, isName, nearest, readable } from "../job/options-check.js";
+import { LIMIT_KEYS, type LimitOrder, type LimitView, parseLimits } from "../job/limit.js";
 import { type PauseOptions, type PauseOrder, readPause } from "../job/pause.js";
 import {
   PAUSES_SINCE,
@@ -10,6 +11,10 @@ import {
   queueViews,
   resume,
 } from "../store/queues/pauses.js";
+import { pause as pauseKey, resume as resumeKey } from "../store/limits/key-pauses.js";
+import { LIMITS_SINCE, WHOLE, rulesOf, setRules } from "../store/limits/rules.js";
+import { sweep } from "../store/limits/sweep.js";
+import { limitViews } from "../store/limits/views.js";
 import { queueNames } from "../store/reads/stats.js";
 import type { Store } from "../store/store.js";
 import { type Doing, callerError } from "./failure.js";
@@ -22,9 +27,11 @@ import type { Hints } from "./hints.js";
 export interface QueuePart {
   /** One of its kinds; absent: all of it. */
   kind?: string;
+  /** The jobs of this key alone, as the limit of the queue, or of the kind, reads it from their payloads. */
+  key?: string;
 }
 
-/** Queues that jobs wait in: to look at, to pause, to resume. */
+/** Queues that jobs wait in: to look at, to pause, to resume, to bound. */
 export class JobQueues {
   /** @internal Made by {@link JobQueue}. */
   constructor(
@@ -55,8 +62,9 @@ export class JobQueues {
    * @throws UnknownQueueError, UnknownKindError, OptionsError, SchemaNotReadyError, DatabaseUnavailableError
    */
   async pause(queue: string, options: PauseOptions & QueuePart = {}): Promise<QueueView> {
-    return await this.#changing(queue, "pause", options, async (id, kind, order) => {
-      await pause(this.store, id, kind, order);
+    return await this.#changing(queue, "pause", options, async (id, { kind, key }, order) => {
+      if (key === undefined) return await pause(this.store, id, kind, order);
+      await pauseKey(this.store, id, await this.#ruleOf(id, kind), key, order);
     });
   }
 
@@ -65,27 +73,79 @@ export class JobQueues {
    * @throws UnknownQueueError, UnknownKindError, OptionsError, SchemaNotReadyError, DatabaseUnavailableError
    */
   async resume(queue: string, part: QueuePart = {}): Promise<QueueView> {
-    return await this.#changing(queue, "resume", part, async (id, kind) => {
-      await resume(this.store, id, kind);
+    return await this.#changing(queue, "resume", part, async (id, { kind, key }) => {
+      if (key === undefined) return await resume(this.store, id, kind);
+      await resumeKey(this.store, id, await this.#ruleOf(id, kind), key);
+      await this.#release(id);
     });
+  }
+
+  /**
+   * What bounds this queue, or one of its kinds, in all processes from now on: all of it, `{}` takes its limits away. It
+   * holds until the code of a worker says something else than before. What runs goes on, and counts. May be repeated.
+   * @throws UnknownQueueError, UnknownKindError, OptionsError, SchemaNotReadyError, DatabaseUnavailableError
+   */
+  async limit(queue: string, order: LimitOrder): Promise<LimitView[]> {
+    return await this.#limited("limit", async () => {
+      const { kind, rules, by, why } = readable("call of limit", () => parseOrder(queue, order));
+      const id = await this.#find(queue, kind);
+      const said = { kind: kind ?? WHOLE, rules, by, why };
+      if (await this.store.transaction((run) => setRules({ run }, id, said))) {
+        await this.#release(id);
+        this.hints.changed(id);
+      }
+      return await limitViews(this.store, id);
+    });
+  }
+
+  /** The limits of this queue and its kinds, with what they count. @throws UnknownQueueError, SchemaNotReadyError */
+  async limits(queue: string): Promise<LimitView[]> {
+    return await this.#limited("read", async () => {
+      readable("queue", () => checkName(queue));
+      return await limitViews(this.store, await this.#find(queue, undefined));
+    });
+  }
+
+  /** What a limit kept aside and does not any more. */
+  async #release(queueId: number): Promise<void> {
+    await sweep(this.store.aside, queueId);
+    this.hints.tellOthers({ queueId, behind: true });
+  }
+
+  /** The limit that knows the keys of a queue, or of one of its kinds. */
+  async #ruleOf(queueId: number, kind: string | undefined): Promise<number> {
+    await this.store.needs(LIMITS_SINCE, "limits over all processes");
+    const rules = await rulesOf(this.store, [queueId]);
+    const keyed = rules.filter((one) => one.kind === (kind ?? WHOLE) && one.keyPath !== "");
+    if (keyed.length === 1) return keyed[0]!.id;
+    const found =
+      keyed.length === 0 ? "none" : `several (${keyed.map(({ keyPath }) => keyPath).join(", ")})`;
+    throw new OptionsError("key of a queue", [
+      `key: expected one limit or rate with a key for this ${kind === undefined ? "queue" : "kind"}, which says where keys stand, found ${found}; jobs.queues.limit sets it`,
+    ]);
+  }
+
+  async #find(queue: string, kind: string | undefined): Promise<number> {
+    const found = await find(this.store, queue, kind);
+    if (!found) throw await this.#unknownQueue(queue);
+    if (kind !== undefined && !found.hasKind) {
+      const kinds = await kindsOf(this.store, found.id);
+      throw new UnknownKindError(queue, kind, nearest(kind, kinds));
+    }
+    return found.id;
   }
 
   async #changing(
     queue: string,
     verb: "pause" | "resume",
     options: PauseOptions & QueuePart,
-    change: (queueId: number, kind: string | undefined, order: PauseOrder) => Promise<void>,
+    change: (queueId: number, part: QueuePart, order: PauseOrder) => Promise<void>,
   ): Promise<QueueView> {
     return await this.#checked(verb, async () => {
-      const { kind, order } = readable(`call of ${verb}`, () => parse(verb, queue, options));
-      const found = await find(this.store, queue, kind);
-      if (!found) throw await this.#unknownQueue(queue);
-      if (kind !== undefined && !found.hasKind) {
-        const kinds = await kindsOf(this.store, found.id);
-        throw new UnknownKindError(queue, kind, nearest(kind, kinds));
-      }
-      await change(found.id, kind, order);
-      this.hints.changed(found.id);
+      const { part, order } = readable(`call of ${verb}`, () => parse(verb, queue, options));
+      const id = await this.#find(queue, part.kind);
+      await change(id, part, order);
+      this.hints.changed(id);
       const [view] = await queueViews(this.store, queue);
       if (!view) throw await this.#unknownQueue(queue);
       return view;
@@ -96,9 +156,17 @@ export class JobQueues {
     return new UnknownQueueError(queue, nearest(queue, await queueNames(this.store)));
   }
 
-  async #checked<T>(doing: Doing, work: () => Promise<T>): Promise<T> {
+  async #limited<T>(doing: Doing, work: () => Promise<T>): Promise<T> {
+    return await this.#checked(doing, work, [LIMITS_SINCE, "limits over all processes"]);
+  }
+
+  async #checked<T>(
+    doing: Doing,
+    work: () => Promise<T>,
+    needed: [version: number, feature: string] = [PAUSES_SINCE, "pauses of queues"],
+  ): Promise<T> {
     try {
-      await this.store.needs(PAUSES_SINCE, "pauses of queues");
+      await this.store.needs(...needed);
       return await work();
     } catch (error) {
       throw callerError(error, this.store.schema, doing);
@@ -117,15 +185,37 @@ function parse(
   verb: "pause" | "resume",
   queue: string,
   options: PauseOptions & QueuePart,
-): { kind: string | undefined; order: PauseOrder } {
+): { part: QueuePart; order: PauseOrder } {
   const check = new OptionsCheck(`call of ${verb}`);
   if (!isName(queue)) check.expected("queue", NAME, queue);
-  const allowed = verb === "pause" ? ["kind", "by", "why", "until"] : ["kind"];
+  const allowed = verb === "pause" ? ["kind", "key", "by", "why", "until"] : ["kind", "key"];
   const given = check.object("", options, allowed) ? options : {};
   const kind = check.name("kind", given.kind);
+  const key = readKey(check, given.key);
   const order = readPause(check, given);
   check.done();
-  return { kind, order };
+  return {
+    part: { ...(kind === undefined ? {} : { kind }), ...(key === undefined ? {} : { key }) },
+    order,
+  };
 }
 
+function readKey(check: OptionsCheck, key: unknown): string | undefined {
+  if (key === undefined || (typeof key === "string" && KEY.test(key))) return key;
+  return check.expected("key", "1 to 512 characters without NUL", key);
+}
+
+function parseOrder(queue: string, order: LimitOrder) {
+  const check = new OptionsCheck("call of limit");
+  if (!isName(queue)) check.expected("queue", NAME, queue);
+  const known = ["kind", "by", "why", ...LIMIT_KEYS];
+  const given: Partial<LimitOrder> = check.object("", order, known) ? order : {};
+  const kind = check.name("kind", given.kind);
+  const rules = parseLimits(check, given as Record<string, unknown>) ?? [];
+  const { by, why } = readPause(check, { by: given.by, why: given.why } as PauseOptions);
+  check.done();
+  return { kind, rules, by, why };
+}
+
+const KEY = /^[^\0\p{Cs}]{1,512}$/u;
 const NAME = "1 to 64 characters without control characters";

@@ -4,28 +4,37 @@ import { ensurePartitions } from "../store/upkeep/partitions.js";
 import { prune as pruneControl } from "../store/upkeep/control.js";
 import { prune as pruneProgress } from "../store/upkeep/progress.js";
 import { removeWindows } from "../store/upkeep/windows.js";
+import { LIMITS } from "../store/limits/sweep.js";
+import { sweepLimits } from "./limits.js";
 import { type Retention, retain } from "./retention.chore.js";
 
 // Background duties. Each is a row; the process that moves its due time runs it, so that twenty replicas do it once.
 
-const CHORES: Record<string, (store: Store, retention: Retention) => Promise<unknown>> = {
+/** What duties are told, and whom they tell. */
+export interface DutyPorts extends Retention {
+  /** Jobs of this queue that were set aside can run. */
+  readonly released: (queueId: number) => void;
+}
+
+const CHORES: Record<string, (store: Store, ports: DutyPorts) => Promise<unknown>> = {
   rollup: (store) => store.deltas.rollUp(store),
   partitions: (store) => ensurePartitions(store),
   retention: retain,
   windows: (store) => removeWindows(store),
   progress: (store) => pruneProgress(store),
   control: (store) => pruneControl(store),
+  [LIMITS]: (store, { released }) => sweepLimits(store, released),
 };
 
 /**
  * Runs a chore that was seen to be due, unless another process was faster. Chores of newer releases are left to them.
  * One that fails is due again in a minute at the latest; it rejects with what failed.
  */
-export async function runChore(store: Store, name: string, retention: Retention): Promise<void> {
+export async function runChore(store: Store, name: string, ports: DutyPorts): Promise<void> {
   const chore = CHORES[name];
   if (!chore || !(await takeTurn(store, name))) return;
   try {
-    await chore(store, retention);
+    await chore(store, ports);
   } catch (error) {
     await putOff(store, name).catch(() => undefined);
     throw error;

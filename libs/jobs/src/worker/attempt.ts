@@ -194,12 +194,16 @@ export class Attempt implements JobContext {
   /**
    * Runs the body; says how it ended in the light of why it was aborted. Never rejects.
    * @param begins is asked right before; when it says no, nothing is run, and nothing is said.
+   * @param body what is run; default the handler, with this job alone.
    */
-  async run(begins: (attempt: Attempt) => boolean): Promise<Result | undefined> {
+  async run(
+    begins: (attempt: Attempt) => boolean,
+    body: () => Promise<Result> = () => invoke(this.handler, this.claim.payload, this),
+  ): Promise<Result | undefined> {
     // What throws at once would else show the way from our claim to it, and format it at each failure.
     await Promise.resolve();
     if (!begins(this)) return undefined;
-    let result = await invoke(this.handler, this.claim.payload, this);
+    let result = await body();
     if (this.#transaction?.open) {
       // Nobody waited for it; what becomes of it is what becomes of the attempt.
       const ended = await this.#transaction.work.then(

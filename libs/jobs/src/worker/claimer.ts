@@ -1,11 +1,14 @@
 import type { Session } from "../pg/session.js";
 import { isCheckViolation, isLockTimeout, isStatementTimeout } from "../pg/sqlstate.js";
-import { type Claim, NEVER, claim } from "../store/transitions/claim.js";
+import { type Claim, type ClaimRequest, NEVER, claim } from "../store/transitions/claim.js";
+import { type LimitedClaims, claimLimited } from "../store/transitions/claim-limited.js";
 import type { Writes } from "../store/transitions/noted.js";
 import { monotonic } from "./held.js";
+import type { QueueLimits } from "./limits.js";
 import { type Outage, unanswered } from "./outage.js";
 import type { ClaimAsk, QueueWorker } from "./queue-worker.js";
 import type { Slots } from "./slots.js";
+import { pause } from "./wait.js";
 
 // Claims for the queues of this process, on a connection of their own, under an id that belongs to it: when the
 // connection is lost, claims without an answer are forgotten, and the next ones carry a new id.
@@ -14,6 +17,11 @@ import type { Slots } from "./slots.js";
 const TAKE_OVER_AFTER_MS = 10_000;
 /** So long, in parts of the lease, a sign of life of the server serves: less than is left of a lease that is renewed. */
 const TAKE_OVER_SHARE = 3;
+
+/** A queue with limits is claimed from by one at a time. */
+const BUSY_MS = 1;
+
+type Took = Pick<LimitedClaims, "claims"> & Partial<LimitedClaims>;
 
 export interface ClaimerPorts {
   session: Session;
@@ -30,6 +38,8 @@ export interface ClaimerPorts {
   misplaced(claims: readonly Claim[]): Promise<void>;
   /** Whether this process takes jobs now. */
   open(): boolean;
+  /** Jobs can run again that stand behind the place where claims of this queue are. */
+  strayed(queue: QueueWorker): void;
 }
 
 export class Claimer {
@@ -111,29 +121,38 @@ export class Claimer {
     }
   }
 
+  /** Says which jobs of a limited queue are over, when this process claims nothing more: others wait for their slots. */
+  async release(queue: QueueWorker): Promise<void> {
+    if (!queue.limits?.hasEnded || this.#id === undefined) return;
+    await this.#take(queue, { lanes: [], room: 0, suspect: true });
+  }
+
   async #take(queue: QueueWorker, ask: ClaimAsk): Promise<number> {
     const { session, slots, leaseMs, outage } = this.ports;
+    const { limits } = queue;
     const worker = await this.#identity();
     const since = monotonic();
     let sentAt = since;
-    const claims = await session
+    const { claims, ...told }: Took = await session
       .exclusive(async (run) => {
         // It may have waited behind a statement that was slow, or whose connection was lost.
         if (this.#id !== worker) throw new Error("the connection for claims was lost");
         sentAt = monotonic();
-        return await claim(
-          { run },
-          {
-            ...ask,
-            queueId: queue.settings.id,
-            version: queue.version,
-            leaseMs,
-            worker,
-            // What has expired was claimed once: it lies behind the cursor.
-            takeOverUntil: searches(ask) ? this.#takeOverUntil : NEVER,
-          },
-          this.ports.writes(queue),
-        );
+        const request = {
+          ...ask,
+          queueId: queue.settings.id,
+          version: queue.version,
+          leaseMs,
+          worker,
+          // What has expired was claimed once: it lies behind the cursor.
+          takeOverUntil: searches(ask) ? this.#takeOverUntil : NEVER,
+        };
+        const writes = this.ports.writes(queue);
+        return limits
+          ? await this.#within(limits, request, async (more) =>
+              claimLimited({ run }, { ...request, ...more }, writes),
+            )
+          : { claims: await claim({ run }, request, writes) };
       })
       .catch(async (error: unknown) => {
         // An event has no partition for today; the next claim finds one.
@@ -144,14 +163,36 @@ export class Claimer {
       });
     outage.over();
     // What it waited for in line is not its cost.
-    queue.learn(ask, claims, monotonic() - sentAt, monotonic());
+    const inLine = told.picked ? claims.filter(({ id }) => !told.picked!.has(id)) : claims;
+    if (told.refused === undefined) queue.learn(ask, inLine, monotonic() - sentAt, monotonic());
+    if (told.refused === "busy" || (told.parked ?? 0) > 0) queue.want();
+    if ((told.strays ?? 0) > 0) this.ports.strayed(queue);
     const misplaced = claims.filter((one) => !queue.fits(one));
     if (misplaced.length > 0)
       await this.ports
         .misplaced(misplaced)
         .catch((error: unknown) => outage.complain("lanes cannot be made", error));
     for (const one of claims) slots.take(queue, one, since);
+    if (told.refused === "busy") await pause(BUSY_MS * (1 + Math.random()));
     return claims.length;
+  }
+
+  /** A claim that fails has told nothing. */
+  async #within(
+    limits: QueueLimits,
+    { room, worker }: ClaimRequest,
+    claiming: (more: ReturnType<QueueLimits["request"]>) => Promise<LimitedClaims>,
+  ): Promise<LimitedClaims> {
+    const more = limits.request(room, worker, this.ports.session.pooled);
+    try {
+      const answer = await claiming(more);
+      if (answer.refused) limits.untold(more.over);
+      limits.learn(answer, worker);
+      return answer;
+    } catch (error) {
+      limits.untold(more.over);
+      throw error;
+    }
   }
 
   async #identity(): Promise<number> {

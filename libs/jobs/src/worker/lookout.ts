@@ -31,6 +31,8 @@ export interface LookoutPorts {
   mayTakeOver(): boolean;
   /** What of these queues is paused. */
   pauses(queueIds: readonly number[]): Promise<Pause[]>;
+  /** Those of them that have limits. */
+  limited(queueIds: readonly number[]): Promise<ReadonlySet<number>>;
   /** The server's clock, as an answer has just told it; in ms. */
   clock(now: number): void;
   /** A queue has something that can be claimed. */
@@ -143,7 +145,8 @@ export class Lookout {
   /** A look tells of the first job of a queue only, as long as nobody has taken it. */
   #due(queue: QueueWorker): void {
     this.#reopen(queue);
-    this.#unseen.add(queue);
+    // What a limit keeps is claimed again in its own time.
+    if (queue.limits?.againMs === undefined) this.#unseen.add(queue);
     this.ports.found(queue);
   }
 
@@ -258,11 +261,13 @@ export class Lookout {
     const lanes = await lanesOf(front, stale);
     // Read after the version, they are those of it, or younger: then it is read again.
     const paused = await this.ports.pauses(stale);
+    const limited = await this.ports.limited(stale);
     const now = monotonic();
     for (const id of stale) {
       const ofQueue = lanes.filter((lane) => lane.queueId === id);
-      const ofIt = paused.filter(({ queueId }) => queueId === id);
-      if (!queues.get(id)!.serve(ofQueue, versions.get(id)!, ofIt, now)) return false;
+      const pauses = paused.filter(({ queueId }) => queueId === id);
+      const standing = { pauses, limited: limited.has(id), now };
+      if (!queues.get(id)!.serve(ofQueue, versions.get(id)!, standing)) return false;
     }
     // Lanes that were not asked about may have something.
     for (const id of stale) this.ports.found(queues.get(id)!);

@@ -4,6 +4,7 @@ import type { Claim, LaneRequest } from "../store/transitions/claim.js";
 import type { Attempt } from "./attempt.js";
 import type { Pause } from "../store/queues/pauses.js";
 import { Cursor } from "./cursor.js";
+import { QueueLimits } from "./limits.js";
 import { HandlerSlots, ServedLane, byPriority } from "./served-lane.js";
 import { Trickle } from "./trickle.js";
 
@@ -24,9 +25,20 @@ export interface ClaimAsk {
   suspect?: true;
 }
 
+/** What is said of a queue beside its lanes. */
+export interface Standing {
+  pauses?: readonly Pause[];
+  /** It has limits. */
+  limited?: boolean;
+  /** When pauses were read; monotonic ms. */
+  now?: number;
+}
+
 export class QueueWorker {
   readonly cursor = new Cursor();
   readonly trickle = new Trickle();
+  /** Claims go within limits that hold over all processes; undefined: there are none. */
+  limits: QueueLimits | undefined;
   /** The queue's version that the lanes were read for. */
   version = 0;
   claiming = false;
@@ -55,13 +67,18 @@ export class QueueWorker {
    * The lanes of kinds that are handled here; those of other kinds are never walked. Answers false, and nothing has
    * changed, when a lane that is served is another one by now: its number was given again.
    */
-  serve(lanes: readonly Lane[], version: number, pauses: readonly Pause[] = [], now = 0): boolean {
+  serve(
+    lanes: readonly Lane[],
+    version: number,
+    { pauses = [], limited = false, now = 0 }: Standing = {},
+  ): boolean {
     const byNumber = new Map(lanes.map((lane) => [lane.lane, lane]));
     for (const { lane: known } of this.#byLane.values()) {
       const lane = byNumber.get(known.lane);
       if (lane?.kind !== known.kind || lane.priority !== known.priority) return false;
     }
     this.version = version;
+    this.limits = limited ? (this.limits ?? new QueueLimits()) : undefined;
     for (const lane of lanes) {
       const slots = this.handlers.get(lane.kind);
       if (slots && !this.#byLane.has(lane.lane))
@@ -119,15 +136,15 @@ export class QueueWorker {
 
   /** In so many ms a claim is worth while, unasked; undefined: only a hint or a look can tell. */
   againIn(now: number): number | undefined {
-    const { pauseMs } = this.trickle;
     const lanes = this.#lanes.filter(({ slots }) => slots.held < slots.usable);
     const pendingMs = this.cursor.pendingIn(
       lanes.map(({ lane }) => lane.lane),
       now,
     );
-    return pauseMs === undefined || pendingMs === undefined
-      ? (pauseMs ?? pendingMs)
-      : Math.min(pauseMs, pendingMs);
+    const waits = [this.trickle.pauseMs, pendingMs, this.limits?.againMs].filter(
+      (ms) => ms !== undefined,
+    );
+    return waits.length === 0 ? undefined : Math.min(...waits);
   }
 
   /** The lanes that a look is worth: those of full handlers are claimed from as soon as these have a slot. */
@@ -152,7 +169,7 @@ export class QueueWorker {
   get room(): number {
     const usable = this.settings.concurrency - this.stuck;
     if (usable <= 0) return 0;
-    const most = usable + this.settings.prefetch;
+    const most = usable + this.#prefetch;
     const room = most - this.held;
     const worthIt = room * 4 >= most || this.held < usable;
     return worthIt ? Math.max(0, room) : 0;
@@ -164,7 +181,7 @@ export class QueueWorker {
     if (room === 0) return undefined;
     // Claimed ahead for full handlers: all of them together no more than the prefetch, or they would take the
     // room of those that could start.
-    let ahead = this.settings.prefetch - this.#beyond;
+    let ahead = this.#prefetch - this.#beyond;
     // Lanes of one handler share its slots: the first of them is asked for all, the next ones when it is empty.
     const promised = new Map<HandlerSlots, number>();
     const open = this.#inTurn().flatMap((served) => {
@@ -253,6 +270,10 @@ export class QueueWorker {
     const { slots } = this.#served(attempt.claim);
     this.held--;
     slots.held--;
+    if (this.limits) {
+      this.limits.ended(attempt.claim.id);
+      this.want();
+    }
     if (!runs) return;
     this.stuck++;
     slots.stuck++;
@@ -282,6 +303,11 @@ export class QueueWorker {
     );
     this.waiting -= stranded.length;
     return stranded;
+  }
+
+  /** What waits here for a slot would keep others from starting. */
+  get #prefetch(): number {
+    return this.limits ? 0 : this.settings.prefetch;
   }
 
   /** How many claims are held that their handlers have no slots for. */

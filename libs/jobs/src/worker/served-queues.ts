@@ -21,6 +21,8 @@ export interface WorkerQueue extends QueueSettings {
 export interface ServedQueuesPorts {
   store: Store;
   handlers: ReadonlyMap<string, HandlerSlots>;
+  /** Before the first job of a queue is claimed: what bounds it stands in the tables. */
+  limit(queueId: number, queue: string): Promise<void>;
   /** The schema has been migrated under us. */
   grown(): Promise<void>;
   log(level: "log" | "warn", message: string, params: object): void;
@@ -111,6 +113,7 @@ export class ServedQueues {
     for (const said of unmade) {
       try {
         const { id } = await patience(async (runner) => await ensureQueue(runner, said.name));
+        await this.ports.limit(id, said.name);
         // A new beginning: this id may be of a schema that is gone.
         if (this.#unmade !== unmade) return locked;
         unmade.delete(said);

@@ -25,6 +25,8 @@ function open() {
     definition,
     concurrency: null,
     schedule: null,
+    limits: null,
+    batch: null,
     policy: resolvePolicy(),
     name: "Spec.work",
     run: (_, job) =>

@@ -3,12 +3,15 @@ import { reportError } from "../job/error-report.js";
 import { type Result, decide, isVerdict } from "../job/verdict.js";
 import type { Events } from "../observe/events.js";
 import { formatJobId } from "../job/job-id.js";
+import { Batch } from "../handler/batch.js";
+import type { Handler } from "../handler/handler.js";
 import { isQuarantined } from "../store/queues/lanes.js";
 import type { Claim } from "../store/transitions/claim.js";
 import type { RequestedCancel } from "../store/workers/control.js";
 import { Attempt, type AttemptPorts } from "./attempt.js";
 import { Deadlines } from "./deadlines.js";
 import { monotonic } from "./held.js";
+import { Gathering } from "./gathering.js";
 import type { Lease, LostClaim } from "./lease.js";
 import type { QueueWorker } from "./queue-worker.js";
 import type { Settlement } from "./settlement.js";
@@ -63,6 +66,8 @@ export class Slots implements SettleListener, TransactionListener {
   readonly #byId = new Map<string, Attempt>();
   readonly #bySlot: (Attempt | undefined)[] = [];
   readonly #bodies = new Set<Attempt>();
+  /** Of batch handlers. */
+  readonly #gatherings = new Map<Handler, Gathering>();
   readonly #timeouts = new Deadlines<Attempt>((attempt) => this.#timedOut(attempt));
   readonly #overruns = new Deadlines<Attempt>((attempt) => this.#overran(attempt));
   /** The worker is over: what has not been settled goes back. */
@@ -164,6 +169,7 @@ export class Slots implements SettleListener, TransactionListener {
     if (attempt.phase === "waiting") {
       attempt.heldBy.forgetWaiting(attempt);
       this.#end(attempt, { verb: "cancel" });
+      this.#leave(attempt);
     } else if (attempt.phase === "running" || (attempt.settling && !attempt.committed))
       attempt.cancel();
     return true;
@@ -193,6 +199,7 @@ export class Slots implements SettleListener, TransactionListener {
     attempt.abort(new LeaseLostError(attempt.id, attempt.claim.attempt));
     this.#story.tell("lost", attempt);
     this.hooks.lost();
+    if (waited) this.#leave(attempt);
     if (queue) this.hooks.moved(queue);
   }
 
@@ -242,6 +249,8 @@ export class Slots implements SettleListener, TransactionListener {
   handBackWaiting(queue: QueueWorker): void {
     for (const attempt of queue.takeWaiting())
       this.#end(attempt, { verb: "hand-back", started: false, quarantine: false });
+    for (const gathering of this.#gatherings.values())
+      for (const attempt of gathering.take(queue)) this.#ended(queue, attempt, undefined);
   }
 
   /** The grace period is over: tells every body to stop. */
@@ -307,7 +316,38 @@ export class Slots implements SettleListener, TransactionListener {
 
   #start(queue: QueueWorker, attempt: Attempt): void {
     this.#bodies.add(attempt);
+    const { handler } = attempt;
+    if (handler.batch) {
+      // A suspect runs alone, and the whole process waits for it.
+      if (isQuarantined(attempt.claim.lane)) return this.#startTogether(handler, [attempt]);
+      return this.#gatheringOf(handler, handler.batch).add(attempt);
+    }
     void attempt.run(this.#begins).then((result) => this.#ended(queue, attempt, result));
+  }
+
+  #gatheringOf(handler: Handler, options: NonNullable<Handler["batch"]>): Gathering {
+    let gathering = this.#gatherings.get(handler);
+    if (!gathering) {
+      gathering = new Gathering(options, (attempts) => this.#startTogether(handler, attempts));
+      this.#gatherings.set(handler, gathering);
+    }
+    return gathering;
+  }
+
+  /** It waits for others to be called with, and is over before that: its slot is free. */
+  #leave(attempt: Attempt): void {
+    if (this.#gatherings.get(attempt.handler)?.remove(attempt))
+      this.#ended(attempt.heldBy, attempt, undefined);
+  }
+
+  #startTogether(handler: Handler, attempts: readonly Attempt[]): void {
+    const batch = new Batch(handler);
+    for (const attempt of attempts)
+      void attempt
+        .run(this.#begins, () => batch.join(attempt.claim.payload, attempt))
+        .then((result) => this.#ended(attempt.heldBy, attempt, result));
+    // Each of them has begun by then, or will not.
+    setImmediate(() => void batch.run());
   }
 
   /** Its body begins now, if the job may be run still. */

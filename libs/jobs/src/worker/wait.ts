@@ -9,6 +9,10 @@ export async function until(check: () => boolean, ms: number): Promise<void> {
     await new Promise<void>((resolve) => setTimeout(resolve, LOOK_MS));
 }
 
+/** So long. */
+export const pause = (ms: number): Promise<void> =>
+  new Promise((resolve) => void setTimeout(resolve, ms));
+
 /** Until the work is done, or the time is over; what it comes to later is nobody's concern. */
 export async function within(work: Promise<unknown>, ms: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined;

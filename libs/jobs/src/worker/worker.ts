@@ -9,6 +9,7 @@ import { ensureOwnLane } from "../store/queues/lanes.js";
 import { hearControl, hearWake, wakeChannel } from "../store/queues/wake.js";
 import type { Store } from "../store/store.js";
 import { PAUSES_SINCE, type Pause, pausesOf } from "../store/queues/pauses.js";
+import { LIMITS_SINCE, limitedOf } from "../store/limits/rules.js";
 import { SECLUSION, takeTurn } from "../store/upkeep/chores.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Claim } from "../store/transitions/claim.js";
@@ -58,6 +59,10 @@ export interface WorkerPorts extends Omit<AttemptPorts, "transaction" | "reporte
   tellOthers(queueId: number): void;
   /** What is enqueued at set times: of the code of this process, and of all. */
   schedules: SchedulePorts;
+  /** What the code of this process says of limits holds for this queue from now on; rejects when that cannot be. */
+  limit(queueId: number, queue: string): Promise<void>;
+  /** Jobs of this queue that were set aside can run: other processes shall know. */
+  released(queueId: number): void;
   /** Runs a background duty that is due. */
   chore(name: string): Promise<void>;
   log(level: "log" | "warn" | "error", message: string, params?: object): void;
@@ -116,6 +121,7 @@ export class Worker {
     this.#queues = new ServedQueues(settings.queues, {
       store,
       handlers: this.#handlers,
+      limit: (queueId, queue) => ports.limit(queueId, queue),
       grown: async () => await this.#presence.sayKeptFinished(),
       log: (...call) => ports.log(...call),
     });
@@ -178,6 +184,11 @@ export class Worker {
       register: () => this.#presence.register(),
       misplaced: (claims) => this.#misplaced(claims),
       open: () => this.#open,
+      strayed: (queue) => {
+        queue.cursor.rescan(monotonic());
+        queue.want();
+        ports.released(queue.settings.id);
+      },
     });
     this.#control = new ControlReader({
       session: this.#claims,
@@ -206,6 +217,8 @@ export class Worker {
       open: () => this.state === "working",
       mayTakeOver: () => this.#claimer.mayTakeOver,
       pauses: async (ids) => await this.#pauses(ids),
+      limited: async (ids) =>
+        (await store.offers(LIMITS_SINCE)) ? await limitedOf(store.session, ids) : NONE,
       clock: (now) => this.#claimer.learnClock(now),
       found: (queue) => this.#found(queue),
       suspects: (queues) => this.#quarantine.consider(queues),
@@ -352,6 +365,12 @@ export class Worker {
     }
     await until(() => this.#slots.held === 0, end - performance.now());
     const left = this.#slots.leftovers();
+    // Others would learn of free slots a moment later.
+    for (const queue of this.#queues.byId.values())
+      await within(
+        this.#claimer.release(queue).catch(() => undefined),
+        FAREWELL_MS,
+      );
     this.#control.stop();
     this.#settler.abandon();
     this.#transactions.abandon();
@@ -518,6 +537,8 @@ export class Worker {
     else if (queue.empty) this.#revisits.emptied(queue);
   }
 }
+
+const NONE: ReadonlySet<number> = new Set();
 
 const POLLS_BEHIND_POOLER =
   "the connection leads through a transaction pooler, where LISTEN hears nothing: jobs are found by polling; " +

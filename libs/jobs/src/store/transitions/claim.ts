@@ -1,4 +1,4 @@
-import { type Runner, Statement, arrayOf } from "../../pg/statement.js";
+import { type Row, type Runner, Statement, arrayOf } from "../../pg/statement.js";
 import { type Writes, modeIs } from "./noted.js";
 
 /** Where the scan of a lane starts. A hint only: what lies before is found by the next search. */
@@ -119,54 +119,70 @@ export async function claim(
   const rows = await runner.run(tells ? claimAndTell : claimJobs, [
     queueId,
     version,
-    arrayOf(lanes.map((one) => one.lane)),
-    `{${lanes.map((one) => `"${one.at}"`).join(",")}}`,
-    arrayOf(lanes.map((one) => one.id)),
-    arrayOf(lanes.map((one) => one.backMs)),
-    arrayOf(lanes.map((one) => one.room)),
+    ...laneValues(lanes),
     room,
     leaseMs,
     worker,
     takeOverUntil,
-    `{${lanes.map((one) => one.untilMs ?? "NULL").join(",")}}`,
+    untilValue(lanes),
   ]);
-  const claims = rows.map(
-    ([
-      id,
-      lane,
-      attempt,
-      failures,
-      crashes,
-      attempts,
-      timeoutMs,
-      runAt,
-      payload,
-      headers,
-      kind,
-      rescued,
-    ]): Claim => ({
-      id: id!,
-      queueId,
-      lane: Number(lane),
-      kind: kind!,
-      attempt: Number(attempt),
-      worker,
-      failures: Number(failures),
-      crashes: Number(crashes),
-      attempts: attempts === null ? null : Number(attempts),
-      timeoutMs: timeoutMs === null ? null : Number(timeoutMs),
-      runAt: runAt!,
-      payload: payload!,
-      headers: headers!,
-      rescued: rescued === "t",
-      cancelled: rescued === null,
-    }),
-  );
+  const claims = rows.map((row) => readClaim(row, queueId, worker));
   return inOrder(claims, lanes);
 }
 
+/** Numbers, places, ids, looks back and rooms of the lanes: five parameters. */
+export const laneValues = (lanes: readonly LaneRequest[]): string[] => [
+  arrayOf(lanes.map((one) => one.lane)),
+  `{${lanes.map((one) => `"${one.at}"`).join(",")}}`,
+  arrayOf(lanes.map((one) => one.id)),
+  arrayOf(lanes.map((one) => one.backMs)),
+  arrayOf(lanes.map((one) => one.room)),
+];
+
+/** The ends of the slices. */
+export const untilValue = (lanes: readonly LaneRequest[]): string =>
+  `{${lanes.map((one) => one.untilMs ?? "NULL").join(",")}}`;
+
+/** From the columns that a claim returns. */
+export function readClaim(
+  [
+    id,
+    lane,
+    attempt,
+    failures,
+    crashes,
+    attempts,
+    timeoutMs,
+    runAt,
+    payload,
+    headers,
+    kind,
+    rescued,
+  ]: Row,
+  queueId: number,
+  worker: number,
+): Claim {
+  return {
+    id: id!,
+    queueId,
+    lane: Number(lane),
+    kind: kind!,
+    attempt: Number(attempt),
+    worker,
+    failures: Number(failures),
+    crashes: Number(crashes),
+    attempts: attempts === null ? null : Number(attempts),
+    timeoutMs: timeoutMs === null ? null : Number(timeoutMs),
+    runAt: runAt!,
+    payload: payload!,
+    headers: headers!,
+    rescued: rescued === "t",
+    cancelled: rescued === null,
+  };
+}
+
 /** RETURNING has no order. Ids ascend with time within a run_at; text of equal zone compares as time does. */
-function inOrder(claims: Claim[], lanes: readonly LaneRequest[]): Claim[] {
+export function inOrder(claims: Claim[], lanes: readonly LaneRequest[]): Claim[] {
   if (claims.length < 2) return claims;
   const place = new Map(lanes.map((one, index) => [one.lane, index]));
   return claims.sort(

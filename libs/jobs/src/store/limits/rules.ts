@@ -1,0 +1,203 @@
+import { type Runner, Statement, arrayOf } from "../../pg/statement.js";
+import type { LimitRule } from "../../job/limit.js";
+
+// Rules are changed under the lock that claims of their queue take: none is under way meanwhile, and those that come later
+// see them. A rule that was not there before closes the gate until every attempt that is current has its slot.
+
+/** The schema version that has limits. */
+export const LIMITS_SINCE = 5;
+
+/** Of a rule that is for all kinds of its queue. */
+export const WHOLE = "";
+
+/** A rule as it stands. */
+export interface StoredRule extends LimitRule {
+  queueId: number;
+  id: number;
+  kind: string;
+}
+
+/** What is said of a queue, or of one of its kinds. */
+export interface SaidRules {
+  kind: string;
+  rules: readonly LimitRule[];
+  /** How code says it; null: it says nothing any more; undefined: a call says it. */
+  said?: { declared: string; service: string } | null;
+  by?: string | null;
+  why?: string | null;
+}
+
+// First, so that nobody is kept from claiming while it is waited for.
+const lockQueue = new Statement(
+  "lock_limited_queue",
+  (jobs) => `select q.id from ${jobs}.queue q where q.id = $1::integer for update`,
+);
+const lockLimits = new Statement(
+  "lock_limits",
+  (jobs) => `select pg_advisory_xact_lock(${jobs}.lock_limits($1::integer))`,
+);
+
+const listRules = new Statement(
+  "list_limit_rules",
+  (jobs) => `
+select r.queue_id, r.id, r.kind, r.key_path, r.max, r.rate, r.rate_ms
+from ${jobs}.limit_rule r where r.queue_id = any($1::integer[]) order by r.queue_id, r.id`,
+);
+
+const listLimited = new Statement(
+  "list_limited_queues",
+  (jobs) => `select q.id from ${jobs}.queue q where q.id = any($1::integer[]) and q.limited`,
+);
+
+const addRule = new Statement(
+  "add_limit_rule",
+  (jobs) => `
+insert into ${jobs}.limit_rule (queue_id, id, kind, key_path, max, rate, rate_ms, said_by, said_why)
+select $1::integer, coalesce(max(r.id), 0) + 1, $2::text, $3::text, $4::integer, $5::integer, $6::bigint, $7::text, $8::text
+from ${jobs}.limit_rule r where r.queue_id = $1::integer`,
+);
+
+const changeRule = new Statement(
+  "change_limit_rule",
+  (jobs) => `
+update ${jobs}.limit_rule
+set max = $3::integer, rate = $4::integer, rate_ms = $5::bigint, said_at = now(), said_by = $6::text, said_why = $7::text
+where queue_id = $1::integer and id = $2::smallint`,
+);
+
+// Its number may be given again: nothing of it stays but slots, which a new rule counts anew, and what is parked for it,
+// which the next sweep lets go.
+const removeRule = new Statement(
+  "remove_limit_rule",
+  (jobs) => `
+with gone as (
+  delete from ${jobs}.limit_rule where queue_id = $1::integer and id = $2::smallint
+), emptied as (
+  delete from ${jobs}.bucket where queue_id = $1::integer and limit_id = $2::smallint
+)
+delete from ${jobs}.key_pause where queue_id = $1::integer and limit_id = $2::smallint`,
+);
+
+const listSaid = new Statement(
+  "list_limits_said",
+  (jobs) =>
+    `select s.queue_id, s.kind, s.declared, s.service from ${jobs}.limit_said s where s.queue_id = any($1::integer[])`,
+);
+const say = new Statement(
+  "say_limits",
+  (jobs) => `
+insert into ${jobs}.limit_said (queue_id, kind, declared, service) values ($1::integer, $2::text, $3::text, $4::text)
+on conflict (queue_id, kind) do update set declared = excluded.declared, service = excluded.service`,
+);
+const unsay = new Statement(
+  "unsay_limits",
+  (jobs) => `delete from ${jobs}.limit_said where queue_id = $1::integer and kind = $2::text`,
+);
+
+const closeGate = new Statement(
+  "close_limit_gate",
+  (jobs) => `
+with chores as (
+  insert into ${jobs}.chore (name, every) values ('limits', '1 second') on conflict (name) do nothing
+)
+insert into ${jobs}.limit_gate as g (queue_id, opens_at)
+select $1::integer, case when q.limited then clock_timestamp() end
+from ${jobs}.queue q where q.id = $1::integer
+on conflict (queue_id) do update
+set opened = false, opens_at = case when g.opened then excluded.opens_at else g.opens_at end`,
+);
+
+// What the rate before has given out holds no longer than the new one can.
+const changeRates = new Statement(
+  "change_rates",
+  (jobs) => `
+update ${jobs}.bucket b
+set full_at = least(b.full_at, floor(extract(epoch from clock_timestamp()) * 1000000)::bigint + r.burst * r.cost),
+  wake_at = case when b.wake_at is not null then clock_timestamp() end
+from ${jobs}.limit_rules($1::integer) r
+where r.id = $2::smallint and b.queue_id = $1::integer and b.limit_id = $2::smallint`,
+);
+const dropRates = new Statement(
+  "drop_rates",
+  (jobs) => `delete from ${jobs}.bucket where queue_id = $1::integer and limit_id = $2::smallint`,
+);
+
+const raiseVersion = new Statement(
+  "limit_queue",
+  (jobs) => `
+update ${jobs}.queue
+set version = version + 1, limited = exists (select from ${jobs}.limit_rule r where r.queue_id = $1::integer)
+where id = $1::integer`,
+);
+
+/** The rules of these queues. */
+export async function rulesOf(runner: Runner, queueIds: readonly number[]): Promise<StoredRule[]> {
+  const rows = await runner.run(listRules, [arrayOf(queueIds)]);
+  const number = (value: string | null | undefined) => (value == null ? null : Number(value));
+  return rows.map(([queueId, id, kind, keyPath, max, rate, rateMs]) => ({
+    queueId: Number(queueId),
+    id: Number(id),
+    kind: kind!,
+    keyPath: keyPath!,
+    max: number(max),
+    rate: number(rate),
+    rateMs: number(rateMs),
+  }));
+}
+
+/** What code last said of these queues and their kinds. */
+export async function saidOf(
+  runner: Runner,
+  queueIds: readonly number[],
+): Promise<{ queueId: number; kind: string; declared: string; service: string }[]> {
+  const rows = await runner.run(listSaid, [arrayOf(queueIds)]);
+  return rows.map(([queueId, kind, declared, service]) => ({
+    queueId: Number(queueId),
+    kind: kind!,
+    declared: declared!,
+    service: service!,
+  }));
+}
+
+/** Of these queues, those that are claimed from within limits. */
+export async function limitedOf(runner: Runner, queueIds: readonly number[]): Promise<Set<number>> {
+  const rows = await runner.run(listLimited, [arrayOf(queueIds)]);
+  return new Set(rows.map(([id]) => Number(id)));
+}
+
+/** Says what holds for a queue or kind from now on, in the transaction of `runner`; answers whether anything has changed. */
+export async function setRules(
+  runner: Runner,
+  queueId: number,
+  { kind, rules, said, by = null, why = null }: SaidRules,
+): Promise<boolean> {
+  await runner.run(lockQueue, [queueId]);
+  await runner.run(lockLimits, [queueId]);
+  const before = (await rulesOf(runner, [queueId])).filter((one) => one.kind === kind);
+  const order = [by, why];
+  if (said === null) await runner.run(unsay, [queueId, kind]);
+  else if (said) await runner.run(say, [queueId, kind, said.declared, said.service]);
+  let changed = false;
+  for (const known of before)
+    if (!rules.some(({ keyPath }) => keyPath === known.keyPath)) {
+      await runner.run(removeRule, [queueId, known.id]);
+      changed = true;
+    }
+  let added = false;
+  for (const { keyPath, max, rate, rateMs } of rules) {
+    const known = before.find((one) => one.keyPath === keyPath);
+    const numbers = [max, rate, rateMs];
+    if (!known) {
+      await runner.run(addRule, [queueId, kind, keyPath, ...numbers, ...order]);
+      added = true;
+    } else {
+      await runner.run(changeRule, [queueId, known.id, ...numbers, ...order]);
+      const otherRate = known.rate !== rate || known.rateMs !== rateMs;
+      if (otherRate) await runner.run(rate === null ? dropRates : changeRates, [queueId, known.id]);
+      changed ||= otherRate || known.max !== max;
+    }
+  }
+  if (added) await runner.run(closeGate, [queueId]);
+  if (added || changed) await runner.run(raiseVersion, [queueId]);
+  return added || changed;
+}

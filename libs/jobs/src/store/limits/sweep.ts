@@ -1,0 +1,39 @@
+import { type Runner, Statement } from "../../pg/statement.js";
+
+/** The chore that sees to queues with limits. */
+export const LIMITS = "limits";
+
+const listGates = new Statement(
+  "list_limit_gates",
+  (jobs) => `select g.queue_id from ${jobs}.limit_gate g order by g.queue_id`,
+);
+
+const sweepQueue = new Statement(
+  "sweep_limits",
+  (jobs) => `
+select s.opened, s.moved, s.last_limit, s.last_key
+from ${jobs}.sweep_limits($1::integer, $2::smallint, $3::text, $4::integer, $5::boolean) s`,
+);
+
+const KEYS = 500;
+
+/** The queues that have limits, or had some until a moment ago. */
+export async function gates(runner: Runner): Promise<number[]> {
+  return (await runner.run(listGates)).map(([id]) => Number(id));
+}
+
+/** Sees to one queue; answers whether jobs can run that could not before. `forget`: rates that nobody uses any more, too. */
+export async function sweep(
+  runner: Runner,
+  queueId: number,
+  { keys = KEYS, forget = false } = {},
+): Promise<boolean> {
+  let after: readonly [number, string] = [0, ""];
+  for (let found = false; ;) {
+    const [row] = await runner.run(sweepQueue, [queueId, ...after, keys, forget]);
+    const [opened, moved, limit, key] = row!;
+    found ||= opened === "t" || Number(moved) > 0;
+    if (limit == null) return found;
+    after = [Number(limit), key!];
+  }
+}

@@ -1,0 +1,132 @@
+/**
+ * What nobody else sees to: it opens a gate once all that runs has its slots; ends the slots of workers that died, whose
+ * attempts can not be renewed from then on; lets go what is parked though its key has room (its process ended before it could,
+ * a limit was raised, a pause is over, a job before it was cancelled). A batch of keys at a time, after the one named last.
+ */
+export const sweepLimits = (jobs: string): string => `
+create function ${jobs}.sweep_limits(p_queue integer, p_after smallint, p_after_key text, p_batch integer, p_forget boolean)
+returns table (opened boolean, moved bigint, last_limit smallint, last_key text)
+language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz;
+  v_us bigint;
+  v_open boolean;
+  v_moved bigint;
+  v_limit smallint;
+  v_key text;
+begin
+  perform pg_advisory_xact_lock(${jobs}.lock_limits(p_queue));
+  v_now := clock_timestamp();
+  v_us := floor(extract(epoch from v_now) * 1000000)::bigint;
+
+  update ${jobs}.limit_gate g set opens_at = v_now + interval '5 seconds'
+  where g.queue_id = p_queue and not g.opened and g.opens_at is null;
+  select g.opened into v_open from ${jobs}.limit_gate g
+  where g.queue_id = p_queue and (g.opened or g.opens_at <= v_now
+    -- nobody can have a claim under way that does not know of the limit
+    or not exists (select from ${jobs}.job j where j.queue_id = p_queue and j.lane > -1)
+    or not exists (
+      select from ${jobs}.worker w join ${jobs}.queue q on q.id = p_queue
+      where w.stopped_at is null and w.beat_at > v_now - interval '1 minute' and w.kinds ? q.name));
+  if v_open = false then
+    delete from ${jobs}.slot s where s.queue_id = p_queue;
+    insert into ${jobs}.slot (queue_id, limit_id, key, job_id, attempt, worker)
+    select p_queue, r.id, k.key, j.id, j.attempt, j.worker
+    from ${jobs}.job j
+    join ${jobs}.limit_rules(p_queue) r on r.kind in ('', j.kind)
+    cross join lateral (
+      select case when r.key_path = '' then '' else left(nullif(j.payload #>> r.path, ''), 512) end as key
+    ) k
+    where j.queue_id = p_queue and j.lane > -1 and j.run_at <= v_now and j.lease_until is not null and j.worker > 0
+      and k.key is not null;
+    update ${jobs}.limit_gate g set opened = true where g.queue_id = p_queue;
+  end if;
+
+  -- the sign makes the id nobody's: whoever froze for longer than the lease can neither renew nor settle
+  update ${jobs}.job j set worker = -j.worker
+  where j.queue_id = p_queue and j.id = any(array(
+    select d.id from ${jobs}.job d
+    where d.queue_id = p_queue and d.lease_until < v_now and d.worker > 0 and d.id = any(array(
+      select s.job_id from ${jobs}.slot s where s.queue_id = p_queue))
+    for update skip locked));
+  delete from ${jobs}.slot s
+  where s.queue_id = p_queue and not exists (
+    select from ${jobs}.job j
+    where j.id = s.job_id and j.queue_id = p_queue and j.attempt = s.attempt and j.worker = s.worker and j.lease_until is not null);
+
+  with recursive known as (
+    (select p.limit_id, p.key from ${jobs}.parked p
+     where p.queue_id = p_queue and (p.limit_id, p.key) > (p_after, p_after_key)
+     order by p.queue_id, p.limit_id, p.key limit 1)
+    union all
+    select n.limit_id, n.key
+    from known k cross join lateral (
+      select p.limit_id, p.key from ${jobs}.parked p
+      where p.queue_id = p_queue and (p.limit_id, p.key) > (k.limit_id, k.key)
+      order by p.queue_id, p.limit_id, p.key limit 1
+    ) n
+  ), keyed as materialized (
+    select limit_id, key from known limit p_batch
+  ), room as materialized (
+    select k.limit_id, k.key, least(1000, case when z.key is null
+      then (select ${jobs}.limit_left(r.max, (select count(*) from ${jobs}.slot s
+          where s.queue_id = p_queue and s.limit_id = k.limit_id and s.key = k.key), r.rate, r.burst, r.cost, b.full_at, v_us)
+        from ${jobs}.limit_rules(p_queue) r where r.id = k.limit_id)
+      else 0 end) as n
+    from keyed k
+    left join ${jobs}.bucket b on b.queue_id = p_queue and b.limit_id = k.limit_id and b.key = k.key
+    left join ${jobs}.key_pause z on z.queue_id = p_queue and z.limit_id = k.limit_id and z.key = k.key
+      and (z.paused_until is null or z.paused_until > v_now)
+  ), head as materialized (
+    select p.job_id from room k cross join lateral (
+      select p.job_id from ${jobs}.parked p
+      where p.queue_id = p_queue and p.limit_id = k.limit_id and p.key = k.key
+      order by p.priority desc, p.run_at, p.job_id
+      limit 1000
+    ) p
+    where k.n > 0
+  ), next as materialized (
+    select p.job_id from room k cross join lateral (
+      select p.job_id from ${jobs}.parked p
+      where p.queue_id = p_queue and p.limit_id = k.limit_id and p.key = k.key and exists (
+        select from ${jobs}.job j where j.id = p.job_id and j.queue_id = p_queue and j.lane between 10000 and 19999)
+      order by p.priority desc, p.run_at, p.job_id
+      limit k.n
+    ) p
+  ), free as materialized (
+    select j.id from ${jobs}.job j
+    where j.queue_id = p_queue and j.lane between 10000 and 19999 and j.id = any(array(select n.job_id from next n))
+    for update skip locked
+  ), moving as (
+    update ${jobs}.job j set lane = j.lane - 10000
+    where j.queue_id = p_queue and j.id = any(array(select f.id from free f))
+    returning j.id
+  ), gone as (
+    -- and those that were cancelled, or deleted, while they were parked
+    delete from ${jobs}.parked p
+    where p.queue_id = p_queue
+      and (p.job_id = any(array(select m.id from moving m)) or p.job_id = any(array(
+        select h.job_id from head h where not exists (
+          select from ${jobs}.job j where j.queue_id = p_queue and j.id = h.job_id and j.lane between 10000 and 19999))))
+  )
+  select (select count(*) from moving), last.limit_id, last.key into v_moved, v_limit, v_key
+  from (select 1) one left join (
+    select k.limit_id, k.key from keyed k order by k.limit_id desc, k.key desc limit 1
+  ) last on (select count(*) from keyed) >= p_batch;
+
+  -- of a queue that has no limit any more nothing stays
+  if not exists (select from ${jobs}.limit_rule r where r.queue_id = p_queue)
+    and not exists (select from ${jobs}.parked p where p.queue_id = p_queue)
+  then
+    delete from ${jobs}.limit_gate g where g.queue_id = p_queue;
+    delete from ${jobs}.slot s where s.queue_id = p_queue;
+  end if;
+  if p_forget then
+    -- a rate that is whole again is none
+    delete from ${jobs}.bucket b
+    where b.queue_id = p_queue and b.key <> '' and b.wake_at is null and b.full_at < v_us;
+  end if;
+  return query select coalesce(not v_open, false), v_moved, v_limit, v_key;
+end $$;
+`;

@@ -1,0 +1,59 @@
+import type { LimitedClaimRequest, LimitedClaims } from "../store/transitions/claim-limited.js";
+
+// What one process knows of the limits of a queue. The database counts; this is what its next claim tells it and asks it.
+
+/** A claim that met jobs whose key has no room looks at more of them, to have done with them. */
+const DEEP = 500;
+/** Another process may have made room, and nobody says so. */
+const AGAIN_MS = 500;
+/** Until the gate is open. */
+const CLOSED_MS = 250;
+
+export class QueueLimits {
+  /** Jobs of this process that are over, of which no claim has told yet. */
+  #over: string[] = [];
+  #depth = 0;
+  /** What the last answer said of the slots, under which worker id: it holds as long as the connection does. */
+  #since: { worker: number; seq: string } | undefined;
+  /** In so many ms another claim is worth while, unasked; undefined: no limit kept a job from starting. */
+  againMs: number | undefined;
+
+  /** A job of this process is over: its slot is free as soon as a claim has said so. */
+  ended(id: string): void {
+    this.#over.push(id);
+  }
+
+  get hasEnded(): boolean {
+    return this.#over.length > 0;
+  }
+
+  /** What the next claim says besides its lanes; what it tells is told. */
+  request(
+    room: number,
+    worker: number,
+    pooled: boolean,
+  ): Pick<LimitedClaimRequest, "over" | "depth" | "since"> {
+    const over = this.#over;
+    this.#over = [];
+    const known = pooled || this.#since?.worker !== worker ? undefined : this.#since;
+    return { over, depth: Math.max(room, this.#depth), since: known?.seq ?? "0" };
+  }
+
+  /** Such a claim wrote nothing: what it was to tell is told by the next one. */
+  untold(over: readonly string[]): void {
+    this.#over = [...over, ...this.#over];
+  }
+
+  learn({ refused, since, parked, blocked, waitMs }: LimitedClaims, worker: number): void {
+    this.againMs = undefined;
+    if (refused === "busy") return;
+    if (refused === "closed") {
+      this.againMs = CLOSED_MS;
+      return;
+    }
+    this.#since = { worker, seq: since };
+    this.#depth = parked > 0 ? DEEP : 0;
+    const waits = [...(blocked ? [AGAIN_MS] : []), ...(waitMs === undefined ? [] : [waitMs + 1])];
+    if (waits.length > 0) this.againMs = Math.min(...waits);
+  }
+}

@@ -1,0 +1,254 @@
+import {
+  type BatchItem,
+  JobHandler,
+  JobQueue,
+  JobsModule,
+  bury,
+  defineJob,
+  fixed,
+  skip,
+  snooze,
+} from "nestjs-pg-jobs";
+import { z } from "zod";
+import { Gate, reached, row } from "../support/handlers.js";
+import { Bench, feature } from "../support/harness.js";
+import { until } from "../support/until.js";
+import type { HandlerOptions } from "nestjs-pg-jobs";
+
+// Handlers of batches: what is called together, and that each job ends on its own.
+
+let bench: Bench;
+beforeEach(async () => void (bench = await Bench.open()));
+afterEach(async () => await bench.close());
+
+interface Row {
+  n: number;
+}
+const Index = defineJob<Row>("index", { attempts: 2, backoff: fixed(50) });
+const many = (count: number) => Array.from({ length: count }, (_, n) => ({ payload: { n } }));
+
+function batches(
+  body: (items: readonly BatchItem<Row>[]) => unknown,
+  options: HandlerOptions = { batch: { size: 5 } },
+  definition = Index,
+) {
+  class Handlers {
+    run(items: readonly BatchItem<Row>[]): unknown {
+      return body(items);
+    }
+  }
+  JobHandler(definition, options)(
+    Handlers.prototype,
+    "run",
+    Object.getOwnPropertyDescriptor(Handlers.prototype, "run")!,
+  );
+  return Handlers;
+}
+
+const all = async (state: string, count: number) =>
+  await until(async () => ((await bench.states())[state] ?? 0) >= count, {
+    what: `${count} are ${state}`,
+  });
+
+it("are called with what was claimed together, at most their size", async () => {
+  const sizes: number[] = [];
+  const jobs = await bench.producer();
+  const sent = await jobs.enqueueMany(Index, many(12));
+  await bench.worker([
+    batches((items) => {
+      sizes.push(items.length);
+      return items.map(({ payload: { n } }) => ({ square: n * n }));
+    }),
+  ]);
+  await all("succeeded", 12);
+  expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(12);
+  expect(Math.max(...sizes)).toBe(5);
+  expect(sizes.length).toBeLessThanOrEqual(4);
+  expect((await row(bench, sent[7]!.id)).result).toEqual({ square: 49 });
+});
+
+it("wait for others, and no longer than is said", async () => {
+  const calls: { size: number; at: number }[] = [];
+  const app = await bench.worker([
+    batches((items) => void calls.push({ size: items.length, at: performance.now() }), {
+      batch: { size: 4, wait: "400ms" },
+    }),
+  ]);
+  const jobs = app.get(JobQueue);
+  const from = performance.now();
+  for (let n = 0; n < 5; n++) await jobs.enqueue(Index, { n });
+  await all("succeeded", 5);
+  expect(calls.map(({ size }) => size)).toEqual([4, 1]);
+  expect(calls[0]!.at - from).toBeLessThan(350);
+  expect(calls[1]!.at - from).toBeGreaterThan(380);
+});
+
+it("each of their jobs ends on its own", async () => {
+  const seen: number[] = [];
+  const jobs = await bench.producer();
+  const sent = await jobs.enqueueMany(Index, many(5));
+  await bench.worker([
+    batches((items) =>
+      items.map(({ payload: { n }, job }) => {
+        seen.push(n);
+        if (job.attempt > 1) return "second";
+        return [
+          { ok: true },
+          new Error("not this one"),
+          skip("no need"),
+          bury("never"),
+          snooze(50),
+        ][n];
+      }),
+    ),
+  ]);
+  await reached(bench, sent[0]!.id, "succeeded");
+  expect(await reached(bench, sent[1]!.id, "succeeded", { attempt: 2 })).toMatchObject({
+    failures: 1,
+    result: "second",
+  });
+  await reached(bench, sent[2]!.id, "skipped");
+  expect(await reached(bench, sent[3]!.id, "dead")).toMatchObject({ last_error: "never" });
+  expect(await reached(bench, sent[4]!.id, "succeeded", { attempt: 2 })).toMatchObject({
+    failures: 0,
+  });
+  expect(seen.toSorted((a, b) => a - b)).toEqual([0, 1, 1, 2, 3, 4, 4]);
+});
+
+it("may answer with a promise for each", async () => {
+  const jobs = await bench.producer();
+  const sent = await jobs.enqueueMany(Index, many(3), { attempts: 1 });
+  await bench.worker([
+    batches((items) =>
+      items.map(async ({ payload: { n } }) => {
+        await Promise.resolve();
+        if (n === 1) throw new Error("not this one");
+        return n;
+      }),
+    ),
+  ]);
+  expect(await reached(bench, sent[0]!.id, "succeeded")).toMatchObject({ result: 0 });
+  expect(await reached(bench, sent[1]!.id, "dead")).toMatchObject({ last_error: "not this one" });
+  expect(await reached(bench, sent[2]!.id, "succeeded")).toMatchObject({ result: 2 });
+});
+
+it("what they throw fails all of them, each by its own attempts", async () => {
+  const jobs = await bench.producer();
+  const [first] = await jobs.enqueueMany(Index, many(2), { attempts: 1 });
+  const [second] = await jobs.enqueueMany(Index, many(2));
+  await bench.worker([batches(() => Promise.reject(new Error("the index is away")))]);
+  expect(await reached(bench, first!.id, "dead")).toMatchObject({ failures: 1 });
+  expect(await reached(bench, second!.id, "dead")).toMatchObject({
+    failures: 2,
+    last_error: "the index is away",
+  });
+});
+
+it.each([
+  ["too few", () => [1], /list with an outcome for each of its 3 jobs, in order, found 1/],
+  ["something else", () => "done", /found string/],
+])("an answer of %s fails all of them, and says why", async (_, body, found) => {
+  const jobs = await bench.producer();
+  const sent = await jobs.enqueueMany(Index, many(3), { attempts: 1 });
+  await bench.worker([batches(body)]);
+  for (const { id } of sent) {
+    const { last_error } = await reached(bench, id, "dead");
+    expect(last_error).toMatch(found);
+  }
+});
+
+it("a payload that does not fit fails its own job only", async () => {
+  const Loose = defineJob("strict");
+  const Strict = defineJob<typeof schema, unknown>("strict", { payload: schema, attempts: 1 });
+  const sizes: number[] = [];
+  const jobs = await bench.producer();
+  const sent = await jobs.enqueueMany(Loose, [
+    { payload: { n: 1 } },
+    { payload: { n: "x" } },
+    { payload: { n: 3 } },
+  ]);
+  await bench.worker([
+    batches((items) => void sizes.push(items.length), undefined, Strict as never),
+  ]);
+  await reached(bench, sent[0]!.id, "succeeded");
+  await reached(bench, sent[1]!.id, "dead");
+  await reached(bench, sent[2]!.id, "succeeded");
+  expect(sizes).toEqual([2]);
+});
+const schema = z.object({ n: z.number() });
+
+it("one that is cancelled while it waits is left out; one that runs hears of it", async () => {
+  const gate = new Gate();
+  const called: number[][] = [];
+  const reasons: unknown[] = [];
+  const app = await bench.worker([
+    batches(
+      async (items) => {
+        called.push(items.map(({ payload: { n } }) => n));
+        items[0]!.job.signal.addEventListener("abort", () => {
+          reasons.push((items[0]!.job.signal.reason as Error).name);
+          gate.open();
+        });
+        await gate.opened;
+      },
+      { batch: { size: 3, wait: "2s" }, concurrency: 3 },
+    ),
+  ]);
+  const jobs = app.get(JobQueue);
+  const sent = await jobs.enqueueMany(Index, many(2));
+  await until(async () => (await bench.states()).running === 2, { what: "both are claimed" });
+  await jobs.cancel(sent[0]!.id);
+  await reached(bench, sent[0]!.id, "cancelled");
+  // Its slot is free: another one has room beside the one that waits.
+  const [third, fourth] = await jobs.enqueueMany(Index, [
+    { payload: { n: 2 } },
+    { payload: { n: 3 } },
+  ]);
+  await until(() => called.length === 1, { what: "the others are called" });
+  expect(called).toEqual([[1, 2, 3]]);
+  expect([third, fourth]).toHaveLength(2);
+  await jobs.cancel(sent[1]!.id);
+  await until(() => reasons.length === 1, { what: "its signal fires" });
+  expect(reasons).toEqual(["JobCancelledError"]);
+});
+
+it("those that still wait when the worker stops go back, without an attempt being spent", async () => {
+  let called = 0;
+  const app = await bench.worker([
+    batches(() => void called++, { batch: { size: 9, wait: "1m" } }),
+  ]);
+  const jobs = app.get(JobQueue);
+  const [sent] = await jobs.enqueueMany(Index, many(3));
+  await until(async () => (await bench.states()).running === 3, { what: "they are claimed" });
+  const from = performance.now();
+  await app.close();
+  expect(performance.now() - from).toBeLessThan(3_000);
+  expect(called).toBe(0);
+  expect(await bench.states()).toEqual({ queued: 3 });
+  expect(await row(bench, sent!.id)).toMatchObject({ failures: 0 });
+});
+
+it("larger than what runs at once is refused at boot", async () => {
+  await expect(bench.worker([batches(() => {}, { batch: { size: 11 } })])).rejects.toThrow(
+    /batch\.size: expected at most as many as run at once, found 11 of 10; raise the concurrency of queue "default"/,
+  );
+  await expect(
+    bench.worker([batches(() => {}, { batch: { size: 5 }, concurrency: 4 })]),
+  ).rejects.toThrow(/found 5 of 4; raise its concurrency/);
+  for (const batch of [
+    {},
+    { size: 0 },
+    { size: 1.5 },
+    { size: 2, wait: -1 },
+    { size: 2, waits: 1 },
+    3,
+  ])
+    await expect(bench.worker([batches(() => {}, { batch } as never)])).rejects.toThrow(/batch/);
+  await bench.app([
+    bench.root(),
+    JobsModule.forWorker({
+      imports: [feature([batches(() => {}, { batch: { size: 100 } })])],
+      queues: { default: { concurrency: 100 } },
+    }),
+  ]);
+});
