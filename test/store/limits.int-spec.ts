@@ -394,7 +394,7 @@ describe("at most so many for each key", () => {
     await bench.sql("delete from jobs.job where id = any($1)", [parked.slice(0, 29)]);
     await done(claims);
     expect(ids(await take({ over: claims.map(({ id }) => id) }))).toEqual([parked[29]]);
-    await sweep(bench.session(), hands.queueId);
+    await sweep(bench.session(), hands.queueId, { forget: true });
     expect(await bench.sql("select from jobs.parked")).toEqual([]);
   });
 

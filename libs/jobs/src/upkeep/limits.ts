@@ -1,7 +1,8 @@
 import { gates, sweep } from "../store/limits/sweep.js";
 import type { Store } from "../store/store.js";
 
-/** Rates that nobody uses are looked for once in so many turns. */
+/** All keys are looked at, and what nobody uses is forgotten, once in so many turns. */
+const ALL_EVERY = 10;
 const FORGET_EVERY = 60;
 let turns = 0;
 
@@ -15,11 +16,12 @@ export async function sweepLimits(
 ): Promise<void> {
   // Not on the connection that enqueues: a queue whose first limit is new is walked once.
   const { aside } = store;
-  const forget = turns++ % FORGET_EVERY === 0;
+  const turn = turns++;
+  const options = { all: turn % ALL_EVERY === 0, forget: turn % FORGET_EVERY === 0 };
   const failed: unknown[] = [];
   for (const queueId of await gates(aside))
     try {
-      if (await sweep(aside, queueId, { forget })) released(queueId);
+      if (await sweep(aside, queueId, options)) released(queueId);
     } catch (error) {
       failed.push(error);
     }

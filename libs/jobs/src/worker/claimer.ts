@@ -18,9 +18,6 @@ const TAKE_OVER_AFTER_MS = 10_000;
 /** So long, in parts of the lease, a sign of life of the server serves: less than is left of a lease that is renewed. */
 const TAKE_OVER_SHARE = 3;
 
-/** A queue with limits is claimed from by one at a time. */
-const BUSY_MS = 1;
-
 type Took = Pick<LimitedClaims, "claims"> & Partial<LimitedClaims>;
 
 export interface ClaimerPorts {
@@ -173,7 +170,7 @@ export class Claimer {
         .misplaced(misplaced)
         .catch((error: unknown) => outage.complain("lanes cannot be made", error));
     for (const one of claims) slots.take(queue, one, since);
-    if (told.refused === "busy") await pause(BUSY_MS * (1 + Math.random()));
+    if (told.refused === "busy" && limits) await pause(limits.restMs);
     return claims.length;
   }
 

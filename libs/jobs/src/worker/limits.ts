@@ -2,10 +2,14 @@ import type { LimitedClaimRequest, LimitedClaims } from "../store/transitions/cl
 
 // What one process knows of the limits of a queue. The database counts; this is what its next claim tells it and asks it.
 
-/** A claim that met jobs whose key has no room looks at more of them, to have done with them. */
-const DEEP = 500;
+/** A claim that met jobs whose key has no room is followed by one that looks at more of them, to have done with them. */
+const DEEPER = 4;
+const DEEPEST = 500;
 /** Another process may have made room, and nobody says so. */
 const AGAIN_MS = 500;
+/** A queue with limits is claimed from by one at a time. */
+const BUSY_MS = 0.5;
+const MOST_BUSY_MS = 8;
 /** Until the gate is open. */
 const CLOSED_MS = 250;
 
@@ -15,12 +19,18 @@ export class QueueLimits {
   #depth = 0;
   /** What the last answer said of the slots, under which worker id: it holds as long as the connection does. */
   #since: { worker: number; seq: string } | undefined;
+  #busy = 0;
   /** In so many ms another claim is worth while, unasked; undefined: no limit kept a job from starting. */
   againMs: number | undefined;
 
   /** A job of this process is over: its slot is free as soon as a claim has said so. */
   ended(id: string): void {
     this.#over.push(id);
+  }
+
+  /** How long to wait when another one is at it: the longer the more of them there are. */
+  get restMs(): number {
+    return Math.min(BUSY_MS * 2 ** this.#busy, MOST_BUSY_MS) * (0.5 + Math.random());
   }
 
   get hasEnded(): boolean {
@@ -46,13 +56,14 @@ export class QueueLimits {
 
   learn({ refused, since, parked, blocked, waitMs }: LimitedClaims, worker: number): void {
     this.againMs = undefined;
+    this.#busy = refused === "busy" ? this.#busy + 1 : 0;
     if (refused === "busy") return;
     if (refused === "closed") {
       this.againMs = CLOSED_MS;
       return;
     }
     this.#since = { worker, seq: since };
-    this.#depth = parked > 0 ? DEEP : 0;
+    this.#depth = Math.min(DEEPEST, DEEPER * parked);
     const waits = [...(blocked ? [AGAIN_MS] : []), ...(waitMs === undefined ? [] : [waitMs + 1])];
     if (waits.length > 0) this.againMs = Math.min(...waits);
   }

@@ -12,7 +12,7 @@ const sweepQueue = new Statement(
   "sweep_limits",
   (jobs) => `
 select s.opened, s.moved, s.last_limit, s.last_key
-from ${jobs}.sweep_limits($1::integer, $2::smallint, $3::text, $4::integer, $5::boolean) s`,
+from ${jobs}.sweep_limits($1::integer, $2::smallint, $3::text, $4::integer, $5::boolean, $6::boolean) s`,
 );
 
 const KEYS = 500;
@@ -22,15 +22,18 @@ export async function gates(runner: Runner): Promise<number[]> {
   return (await runner.run(listGates)).map(([id]) => Number(id));
 }
 
-/** Sees to one queue; answers whether jobs can run that could not before. `forget`: rates that nobody uses any more, too. */
+/**
+ * Sees to one queue; answers whether jobs can run that could not before. `all`: keys that have running jobs too, of which
+ * one has to end else; `forget`: what nobody uses any more.
+ */
 export async function sweep(
   runner: Runner,
   queueId: number,
-  { keys = KEYS, forget = false } = {},
+  { keys = KEYS, all = true, forget = false } = {},
 ): Promise<boolean> {
   let after: readonly [number, string] = [0, ""];
   for (let found = false; ;) {
-    const [row] = await runner.run(sweepQueue, [queueId, ...after, keys, forget]);
+    const [row] = await runner.run(sweepQueue, [queueId, ...after, keys, all, forget]);
     const [opened, moved, limit, key] = row!;
     found ||= opened === "t" || Number(moved) > 0;
     if (limit == null) return found;

@@ -46,6 +46,8 @@ declare
   v_room integer;
   v_rooms integer[] := p_rooms;
   v_blocked boolean;
+  v_rates boolean;
+  v_pauses boolean;
   v_news jsonb;
   -- keys whose parked jobs may start
   v_free_limits smallint[] := '{}';
@@ -109,13 +111,18 @@ begin
     select coalesce(array_agg(g.limit_id), '{}'), coalesce(array_agg(g.key), '{}') into v_free_limits, v_free_keys
     from (select distinct limit_id, key from gone where key <> '') g;
   end if;
-  select array_agg(d.limit_id), array_agg(d.key) into v_due_limits, v_due_keys
-  from (
-    select b.limit_id, b.key from ${jobs}.bucket b
-    where b.queue_id = p_queue and b.wake_at <= v_now
-    order by b.wake_at limit 100
-  ) d;
-  select o.last_value into v_last from ${jobs}.slot_order o;
+  -- what is not used is not looked up
+  select o.last_value, exists (select from ${jobs}.limit_rule r where r.queue_id = p_queue and r.rate is not null),
+    exists (select from ${jobs}.key_pause z where z.queue_id = p_queue)
+  into v_last, v_rates, v_pauses from ${jobs}.slot_order o;
+  if v_rates then
+    select array_agg(d.limit_id), array_agg(d.key) into v_due_limits, v_due_keys
+    from (
+      select b.limit_id, b.key from ${jobs}.bucket b
+      where b.queue_id = p_queue and b.wake_at <= v_now
+      order by b.wake_at limit 100
+    ) d;
+  end if;
 
   with wanted as materialized (
     select w.lane, w.at, w.id, w.back, w.room, w.until, w.line::integer as line, l.kind
@@ -131,7 +138,7 @@ begin
     select r.kind, ${jobs}.limit_left(r.max, l.n, r.rate, r.burst, r.cost, b.full_at, v_us) as n
     from rules r
     left join live l on l.limit_id = r.id and l.key = ''
-    left join ${jobs}.bucket b on b.queue_id = p_queue and b.limit_id = r.id and b.key = ''
+    left join ${jobs}.bucket b on v_rates and b.queue_id = p_queue and b.limit_id = r.id and b.key = ''
     where r.key_path = ''
   ), freed as materialized (
     select f.limit_id, f.key, case when z.key is null
@@ -143,8 +150,8 @@ begin
     ) f
     join rules r on r.id = f.limit_id
     left join live l on l.limit_id = f.limit_id and l.key = f.key
-    left join ${jobs}.bucket b on b.queue_id = p_queue and b.limit_id = f.limit_id and b.key = f.key
-    left join ${jobs}.key_pause z on z.queue_id = p_queue and z.limit_id = f.limit_id and z.key = f.key
+    left join ${jobs}.bucket b on v_rates and b.queue_id = p_queue and b.limit_id = f.limit_id and b.key = f.key
+    left join ${jobs}.key_pause z on v_pauses and z.queue_id = p_queue and z.limit_id = f.limit_id and z.key = f.key
       and (z.paused_until is null or z.paused_until > v_now)
   ), waiting as materialized (
     select j.id, j.lane - 10000 as lane, j.run_at, j.kind, j.payload, j.xmin
@@ -196,8 +203,8 @@ begin
     from (select distinct p.limit_id, p.key from need p) k
     join rules r on r.id = k.limit_id
     left join live l on l.limit_id = k.limit_id and l.key = k.key
-    left join ${jobs}.bucket b on b.queue_id = p_queue and b.limit_id = k.limit_id and b.key = k.key
-    left join ${jobs}.key_pause z on z.queue_id = p_queue and z.limit_id = k.limit_id and z.key = k.key
+    left join ${jobs}.bucket b on v_rates and b.queue_id = p_queue and b.limit_id = k.limit_id and b.key = k.key
+    left join ${jobs}.key_pause z on v_pauses and z.queue_id = p_queue and z.limit_id = k.limit_id and z.key = k.key
       and (z.paused_until is null or z.paused_until > v_now)
   )
   select c.ids, c.lines, c.picked, c.expired, c.xmins, n.ats, n.parts, l.limits, l.keys, l.lefts,
@@ -343,7 +350,7 @@ begin
     select v_news || jsonb_build_object('strays', count(*)) into v_news from moved;
   end if;
 
-  if cardinality(k_ids) > 0 or v_due_limits is not null or cardinality(v_free_limits) > 0 then
+  if v_rates and (cardinality(k_ids) > 0 or v_due_limits is not null or cardinality(v_free_limits) > 0) then
     -- keys of a rate for which jobs are parked: when the next of them may start
     insert into ${jobs}.bucket as b (queue_id, limit_id, key, full_at, wake_at)
     select p_queue, u.limit_id, u.key, 0, null
@@ -362,6 +369,12 @@ begin
         select from ${jobs}.parked p where p.queue_id = p_queue and p.limit_id = excluded.limit_id and p.key = excluded.key));
   end if;
 
+  if not v_rates then
+    return query select null::bigint, null::smallint, null::integer, null::smallint, null::smallint, null::smallint,
+      null::bigint, null::timestamptz, null::jsonb, null::jsonb, null::text, null::boolean, null::boolean, v_news;
+    return;
+  end if;
+  -- a command of its own: it sees what was spent
   return query
   select null::bigint, null::smallint, null::integer, null::smallint, null::smallint, null::smallint, null::bigint,
       null::timestamptz, null::jsonb, null::jsonb, null::text, null::boolean, null::boolean,

@@ -4,7 +4,7 @@
  * a limit was raised, a pause is over, a job before it was cancelled). A batch of keys at a time, after the one named last.
  */
 export const sweepLimits = (jobs: string): string => `
-create function ${jobs}.sweep_limits(p_queue integer, p_after smallint, p_after_key text, p_batch integer, p_forget boolean)
+create function ${jobs}.sweep_limits(p_queue integer, p_after smallint, p_after_key text, p_batch integer, p_all boolean, p_forget boolean)
 returns table (opened boolean, moved bigint, last_limit smallint, last_key text)
 language plpgsql volatile as $$
 #variable_conflict use_column
@@ -68,13 +68,18 @@ begin
     ) n
   ), keyed as materialized (
     select limit_id, key from known limit p_batch
+  ), live as materialized (
+    select s.limit_id, s.key, count(*) as n from ${jobs}.slot s where s.queue_id = p_queue group by s.limit_id, s.key
   ), room as materialized (
-    select k.limit_id, k.key, least(1000, case when z.key is null
-      then (select ${jobs}.limit_left(r.max, (select count(*) from ${jobs}.slot s
-          where s.queue_id = p_queue and s.limit_id = k.limit_id and s.key = k.key), r.rate, r.burst, r.cost, b.full_at, v_us)
+    -- the next job of a key that has some running is let go with the end of one of these
+    select k.limit_id, k.key, least(1000, case
+      when z.key is not null or (not p_all and l.n > 0) then 0
+      else (
+        select ${jobs}.limit_left(r.max, l.n, r.rate, r.burst, r.cost, b.full_at, v_us)
         from ${jobs}.limit_rules(p_queue) r where r.id = k.limit_id)
-      else 0 end) as n
+      end) as n
     from keyed k
+    left join live l on l.limit_id = k.limit_id and l.key = k.key
     left join ${jobs}.bucket b on b.queue_id = p_queue and b.limit_id = k.limit_id and b.key = k.key
     left join ${jobs}.key_pause z on z.queue_id = p_queue and z.limit_id = k.limit_id and z.key = k.key
       and (z.paused_until is null or z.paused_until > v_now)
@@ -83,7 +88,7 @@ begin
       select p.job_id from ${jobs}.parked p
       where p.queue_id = p_queue and p.limit_id = k.limit_id and p.key = k.key
       order by p.priority desc, p.run_at, p.job_id
-      limit 1000
+      limit case when p_forget then 1000 else 20 end
     ) p
     where k.n > 0
   ), next as materialized (
