@@ -8,6 +8,7 @@ import {
   JobInspector,
   JobQueue,
   JobsModule,
+  OnEvent,
   bury,
   fixed,
   snooze,
@@ -55,12 +56,17 @@ const meant = (line: string) =>
   line
     .replaceAll(/\bjobs_(producer|worker|admin)\b/g, (_, name: Name) => roles[name].name)
     .replaceAll(/\bschema jobs\b/g, `schema ${bench.schema}`);
+class Subscriber {
+  @OnEvent("happened", { name: "subscribed" })
+  get(): void {}
+}
 const workerApp = async (name: Name) =>
   await bench.app([
     root(name),
     JobsModule.forWorker({
       imports: [
         feature([
+          Subscriber,
           handler("works", () => "done"),
           handler("fails", () => Promise.reject(new Error("no use")), {
             attempts: 2,
@@ -171,6 +177,8 @@ describe("with the grants of the page", () => {
     }
     expect((await jobs.queues.pause(queue, { by: "ada" })).paused).toMatchObject({ by: "ada" });
     expect((await jobs.queues.resume(queue)).paused).toBeNull();
+    expect(await jobs.publish("unheard.of", {})).toEqual([]);
+    expect(await jobs.subscriptions("unheard.of")).toEqual([]);
     const limit = { max: 5, key: "n" };
     expect(await jobs.queues.limit(queue, { limit, rate: { max: 9, per: "1s" } })).toHaveLength(2);
     await jobs.queues.pause(queue, { key: "7" });
@@ -197,6 +205,8 @@ describe("with the grants of the page", () => {
       const { id } = await jobs.enqueue(kind);
       await reached(bench, id, state);
     }
+    const [delivery] = await jobs.publish("happened", {});
+    await reached(bench, delivery!.id, "succeeded");
     const limited = await jobs.enqueueMany("limited", [{ n: 1 }, { n: 1 }, { n: 1 }]);
     for (const { id } of limited) await reached(bench, id, "succeeded");
     await until(

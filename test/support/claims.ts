@@ -16,6 +16,7 @@ export const idleHandler = (kind: string, concurrency: number | null = null): Ha
   schedule: null,
   limits: null,
   batch: null,
+  subscription: null,
   policy: BUILT_IN_POLICY,
   run: () => undefined,
   name: `${kind}.run`,

@@ -87,6 +87,10 @@ export interface FaultWorkerOptions {
   grace?: string;
   /** Default true. */
   notify?: boolean;
+  /** The name of its service. */
+  service?: string;
+  /** The names of its subscribers to the event "happened"; absent: it has none. */
+  subscribers?: string[];
   /** How its handler of "batched" is called; absent: it has none. */
   batch?: BatchOptions;
   /** Events that are told one by one; all others are only counted. */

@@ -18,6 +18,7 @@ const handlerOf = (run: Handler["run"], definition: Definition = defineJob("any"
   schedule: null,
   limits: null,
   batch: null,
+  subscription: null,
   policy: BUILT_IN_POLICY,
   run,
   name: "Any.run",

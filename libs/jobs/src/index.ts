@@ -19,6 +19,18 @@ export type { Item } from "./queue/call.js";
 export type { JobSchedules } from "./queue/schedules.js";
 export type { JobQueues, QueuePart } from "./queue/queues.js";
 export type { BatchItem } from "./handler/batch.js";
+export { OnEvent, type OnEventOptions } from "./handler/on-event.decorator.js";
+export {
+  type EventDefinition,
+  type EventInput,
+  type EventOptions,
+  type EventPayload,
+  defineEvent,
+} from "./job/event-definition.js";
+export type { FollowOptions } from "./job/follow-options.js";
+export type { JobNews } from "./queue/follow.js";
+export type { Delivery, PublishOptions } from "./queue/publish.js";
+export type { SubscriptionView } from "./store/events/subscriptions.js";
 export type {
   LimitOptions,
   LimitOrder,

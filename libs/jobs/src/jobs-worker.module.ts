@@ -27,6 +27,10 @@ import { WORKER_OPTIONS } from "./jobs.tokens.js";
 import { payloadFor } from "./queue/call.js";
 import { type DeclaredLimit, DeclaredLimits } from "./queue/declared-limits.js";
 import { type DeclaredSchedule, DeclaredSchedules } from "./queue/declared-schedules.js";
+import {
+  type DeclaredSubscription,
+  DeclaredSubscriptions,
+} from "./queue/declared-subscriptions.js";
 import { enqueueFor } from "./queue/enqueue-for.js";
 import { onTransaction } from "./queue/transaction.js";
 import { serviceName } from "./service-name.js";
@@ -155,6 +159,11 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
       service,
       changed: (queueId) => hints.changed(queueId),
     });
+    const subscriptions = new DeclaredSubscriptions(subscribed(handlers), {
+      store,
+      service,
+      log: (level, message, params) => this.#logger[level](message, params),
+    });
     const schedules = new DeclaredSchedules(scheduled(handlers), {
       store,
       payloadLimit,
@@ -182,6 +191,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         limit: async (queueId, queue) => await limits.declare(queueId, queue),
         released: (queueId) => hints.tellOthers({ queueId, behind: true }),
         answered: (queueId, ids) => results.answered(queueId, ids),
+        subscriptions,
         schedules: {
           ready: () => schedules.ready,
           fire: async () => await duty.run(),
@@ -326,6 +336,11 @@ const tooLargeBatches = (
       `${name}: batch.size: expected at most as many as run at once, found ${found}; raise ${concurrency !== null && concurrency < batch.size ? "its concurrency" : `the concurrency of queue "${queue}"`}`,
     ];
   });
+
+const subscribed = (handlers: readonly Handler[]): DeclaredSubscription[] =>
+  handlers.flatMap(({ definition: { kind, queue, priority }, subscription }) =>
+    subscription ? [{ ...subscription, kind, queue, priority }] : [],
+  );
 
 const scheduled = (handlers: readonly Handler[]): DeclaredSchedule[] =>
   handlers.flatMap(({ definition, schedule }) => (schedule ? [{ definition, ...schedule }] : []));

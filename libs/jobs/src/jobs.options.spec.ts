@@ -148,7 +148,13 @@ describe("parseWorkerOptions", () => {
       slow: { prefetch: 0 },
       constructor: {},
     };
-    const rest = { history: "exceptions", keep: true, archiveDeadMs: null, pruneDeadMs: null };
+    const rest = {
+      history: "exceptions",
+      keep: true,
+      archiveDeadMs: null,
+      pruneDeadMs: null,
+      limits: null,
+    };
     expect([...parseWorkerOptions({ imports: [], queues }).queues!]).toEqual([
       ["mail", { concurrency: 20, prefetch: 20, ...rest }],
       ["bulk", { concurrency: 900, prefetch: 500, ...rest }],
@@ -168,6 +174,7 @@ describe("parseWorkerOptions", () => {
       keep: true,
       archiveDeadMs: 2_592_000_000,
       pruneDeadMs: 31_536_000_000,
+      limits: null,
     });
     expect(parsed.get("bulk")).toMatchObject({ history: "none", keep: false });
   });
@@ -207,6 +214,8 @@ describe("parseHandlerOptions", () => {
   it("leaves open what nobody says", () => {
     const open = {
       concurrency: null,
+      limits: null,
+      batch: null,
       attempts: null,
       backoff: null,
       timeoutMs: null,

@@ -1,4 +1,4 @@
-import { defineJob, exponential, steps } from "nestjs-pg-jobs";
+import { defineEvent, defineJob, exponential, steps } from "nestjs-pg-jobs";
 import { z } from "zod";
 
 // What the API enqueues and the worker runs: both import it, neither knows the other.
@@ -28,8 +28,10 @@ export const DeliverEvent = defineJob("event.deliver", {
   timeout: "5m",
 });
 
-/** Brings the search index up to date with a record as it is then; many changes of one record need it once. */
-export const IndexRecord = defineJob("record.index", {
+/** A record has changed; who wants to know how reads it. Its routing key is the sort of the record. */
+export const RecordChanged = defineEvent("record.changed", {
   payload: z.object({ recordId: z.uuid() }),
-  queue: "indexing",
 });
+
+/** Sorts of records. */
+export const RECORD_SORTS = ["note", "log"] as const;

@@ -1,4 +1,10 @@
-export { DeliverEvent, IndexRecord, MakeThumbnail, SendReminder } from "./contracts.js";
+export {
+  DeliverEvent,
+  MakeThumbnail,
+  RECORD_SORTS,
+  RecordChanged,
+  SendReminder,
+} from "./contracts.js";
 export { Reminder, type ReminderState } from "./reminder.entity.js";
 export { SavedRecord } from "./saved-record.entity.js";
 export { ensureSamples } from "./ensure-samples.js";

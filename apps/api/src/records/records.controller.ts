@@ -1,11 +1,14 @@
 import { Body, Controller, HttpCode, Param, ParseUUIDPipe, Put } from "@nestjs/common";
 import { JobQueue } from "nestjs-pg-jobs";
-import { IndexRecord } from "nestjs-pg-jobs-samples";
+import { RECORD_SORTS, RecordChanged } from "nestjs-pg-jobs-samples";
 import { DataSource } from "typeorm";
 import { z } from "zod";
 import { storedText } from "../stored-text.js";
 
-const Content = z.strictObject({ text: storedText(0, 10_000) });
+const Content = z.strictObject({
+  text: storedText(0, 10_000),
+  sort: z.enum(RECORD_SORTS).default("note"),
+});
 type Content = z.output<typeof Content>;
 
 @Controller("records")
@@ -16,14 +19,14 @@ export class RecordsController {
   ) {}
 
   /**
-   * A job that waits for the same record will do: it does not start before this is committed, and reads the record
-   * then. One that is not replaced runs, and may have read the text before: so another one follows.
+   * A delivery that waits for the same record will do: it does not start before this is committed, and reads the record
+   * then. One that is not replaced runs, and may have read the text before: so others follow.
    */
   @Put(":id")
   @HttpCode(202)
   async save(
     @Param("id", ParseUUIDPipe) recordId: string,
-    @Body({ schema: Content }) { text }: Content,
+    @Body({ schema: Content }) { text, sort }: Content,
   ) {
     return await this.dataSource.transaction(async (em) => {
       await em.query(
@@ -32,13 +35,19 @@ export class RecordsController {
         [recordId, text],
       );
       const jobs = this.jobs.in(em);
-      let job = await jobs.enqueue(
-        IndexRecord,
+      let deliveries = await jobs.publish(
+        RecordChanged,
         { recordId },
-        { key: recordId, onConflict: "replace-payload" },
+        { routingKey: sort, key: recordId, onConflict: "replace-payload" },
       );
-      if (job.replaced === false) job = await jobs.enqueue(IndexRecord, { recordId });
-      return { jobId: job.id, deduplicated: job.deduplicated };
+      if (deliveries.some(({ replaced }) => replaced === false))
+        deliveries = await jobs.publish(RecordChanged, { recordId }, { routingKey: sort });
+      return Object.fromEntries(
+        deliveries.map(({ subscriber, id, deduplicated }) => [
+          subscriber,
+          { jobId: id, deduplicated },
+        ]),
+      );
     });
   }
 }

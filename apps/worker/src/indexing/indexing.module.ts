@@ -1,6 +1,8 @@
 import { Module } from "@nestjs/common";
-import { IndexingJobs } from "./indexing.jobs.js";
-import { SearchIndex } from "./search-index.js";
+import { KeywordIndex } from "./keyword-index.js";
+import { KeywordSubscriber } from "./keyword.subscriber.js";
+import { VectorIndex } from "./vector-index.js";
+import { VectorSubscriber } from "./vector.subscriber.js";
 
-@Module({ providers: [IndexingJobs, SearchIndex] })
+@Module({ providers: [KeywordSubscriber, KeywordIndex, VectorSubscriber, VectorIndex] })
 export class IndexingModule {}

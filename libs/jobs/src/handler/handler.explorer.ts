@@ -4,6 +4,7 @@ import { OptionsError } from "../job/errors.js";
 import { resolve } from "../job/definition.js";
 import { type ParsedDefaults, resolvePolicy } from "../job/defaults.js";
 import { parseHandlerOptions, parseScheduledOptions } from "../job/handler-options.js";
+import { parseSubscriber } from "../job/subscriber.js";
 import type { Handler } from "./handler.js";
 import { HandlerPipelines, PipelineError } from "./handler-pipelines.js";
 import { type HandlerMetadata, JOB_HANDLER } from "./job-handler.decorator.js";
@@ -83,8 +84,7 @@ export class HandlerExplorer {
   #add(handlers: Map<string, Handler>, problems: string[], found: Found): void {
     const { wrapper, prototype, method, name, metadata, defaults, globals } = found;
     try {
-      const definition = resolve(metadata.definition);
-      const { own, schedule } = optionsOf(metadata, name);
+      const { definition, own, schedule, subscription } = optionsOf(metadata, name);
       const other = handlers.get(definition.kind);
       if (other)
         problems.push(
@@ -96,6 +96,7 @@ export class HandlerExplorer {
         limits: definition.limits ?? own.limits,
         batch: own.batch,
         schedule,
+        subscription,
         policy: resolvePolicy(definition, own, defaults),
         run: this.pipelines.of(wrapper, prototype, method, globals),
         name,
@@ -136,9 +137,15 @@ export class HandlerExplorer {
   }
 }
 
-function optionsOf({ options, scheduled }: HandlerMetadata, name: string) {
-  if (scheduled) return parseScheduledOptions(options, `@ScheduledJob on ${name}`);
-  return { own: parseHandlerOptions(options, `@JobHandler on ${name}`), schedule: null };
+function optionsOf(metadata: HandlerMetadata, name: string) {
+  const { options } = metadata;
+  if ("event" in metadata)
+    return { ...parseSubscriber(metadata.event, options, name), schedule: null };
+  const definition = resolve(metadata.definition);
+  const parsed = metadata.scheduled
+    ? parseScheduledOptions(options, `@ScheduledJob on ${name}`)
+    : { own: parseHandlerOptions(options, `@JobHandler on ${name}`), schedule: null };
+  return { definition, ...parsed, subscription: null };
 }
 
 /** The class of what is provided; none for what is not there yet, and for an alias: it is the same provider again. */

@@ -17,6 +17,11 @@ export interface Handler {
   readonly policy: JobPolicy;
   /** When such a job is enqueued by itself; null: never. */
   readonly schedule: { readonly timetable: ParsedTimetable; readonly payload: unknown } | null;
+  /** It gets these events; null: its jobs are enqueued by their kind. */
+  readonly subscription: {
+    readonly event: string;
+    readonly routingKeys: readonly string[] | null;
+  } | null;
   /** Runs the user's method; may throw, may return a promise. */
   readonly run: (payload: unknown, job: JobContext) => unknown;
   /** Where it is, for messages: `ReminderJobs.send`. */

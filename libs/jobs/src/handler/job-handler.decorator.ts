@@ -1,16 +1,20 @@
 import { SetMetadata } from "@nestjs/common";
 import type { Definition } from "../job/definition.js";
+import type { EventDefinition } from "../job/event-definition.js";
 import type { HandlerOptions } from "../job/handler-options.js";
 
 // A fixed key: DiscoveryService.createDecorator() makes a random one for each copy of the package.
 export const JOB_HANDLER = "nestjs-pg-jobs:handler";
 
-export interface HandlerMetadata {
-  definition: Definition | string;
-  options: HandlerOptions;
-  /** Its options have a timetable too. */
-  scheduled?: boolean;
-}
+/** Of a kind of jobs; or of an event, whose deliveries have a kind of their own. */
+export type HandlerMetadata =
+  | {
+      definition: Definition | string;
+      options: HandlerOptions;
+      /** Its options have a timetable too. */
+      scheduled?: boolean;
+    }
+  | { event: EventDefinition | string; options: HandlerOptions };
 
 /**
  * Makes a provider's method the handler of a kind of job: it gets the payload and the {@link JobContext}.

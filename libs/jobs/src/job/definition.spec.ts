@@ -20,6 +20,7 @@ describe("defineJob", () => {
       kind: "a.b",
       queue: "default",
       priority: 0,
+      limits: null,
       payload: null,
       attempts: null,
       backoff: null,

@@ -63,6 +63,23 @@ export function parseScheduledOptions(options: unknown, subject: string): Parsed
   return { own, schedule: { timetable: timetable!, payload: given.payload ?? {} } };
 }
 
+/** Of a subscriber: what is its own beside what every handler can say. @throws OptionsError with all problems. */
+export function parseSubscriberOptions<T>(
+  options: unknown,
+  subject: string,
+  known: readonly string[],
+  read: (check: OptionsCheck, given: Record<string, unknown>) => T,
+): { own: ParsedHandlerOptions; said: T } {
+  const check = new OptionsCheck(subject);
+  const given: Record<string, unknown> = check.object("", options, [...known, ...KEYS])
+    ? options
+    : {};
+  const own = parseOwn(check, given);
+  const said = read(check, given);
+  check.done();
+  return { own, said };
+}
+
 const KEYS = ["concurrency", "batch", ...LIMIT_KEYS, ...DEFAULTS_KEYS];
 
 function parseOwn(check: OptionsCheck, given: Record<string, unknown>): ParsedHandlerOptions {

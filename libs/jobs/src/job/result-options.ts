@@ -29,7 +29,7 @@ export function parseResultOptions(options?: ResultOptions): ParsedResultOptions
 }
 
 // Not by its class: it may be of another realm.
-const isSignal = (value: unknown): value is AbortSignal =>
+export const isSignal = (value: unknown): value is AbortSignal =>
   typeof value === "object" &&
   value !== null &&
   typeof (value as Partial<AbortSignal>).aborted === "boolean" &&

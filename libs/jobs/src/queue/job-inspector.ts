@@ -1,3 +1,4 @@
+import type { FollowOptions } from "../job/follow-options.js";
 import { type JobFilter, type PageOptions, formatCursor, parseList } from "../job/job-filter.js";
 import { OptionsCheck, isName, readable } from "../job/options-check.js";
 import { type LogPageOptions, formatLogCursor, parseLogPage } from "../job/log-page.js";
@@ -26,6 +27,7 @@ import {
 import { type WorkerView, workers } from "../store/reads/workers.js";
 import type { Store } from "../store/store.js";
 import { callerError } from "./failure.js";
+import { type JobNews, follow } from "./follow.js";
 
 // The way to look: reads only, none of them on the hot path.
 
@@ -122,6 +124,22 @@ export class JobInspector {
       const items = found.slice(0, limit);
       return { items, next: found.length > limit ? formatLogCursor(items.at(-1)!) : null };
     });
+  }
+
+  /**
+   * What is new of a job, as it comes: its state, progress and log lines, from the beginning or from `after` on. Ends when
+   * the job is over, or gone, or the signal aborts. It looks once a second, as often as lines are written.
+   * @throws BadJobIdError, OptionsError, BadCursorError, SchemaNotReadyError, when it is first asked.
+   */
+  async *follow(id: string, options?: FollowOptions): AsyncGenerator<JobNews, void, undefined> {
+    const { queueId, number } = parseJobId(id);
+    const news = follow(this.store.aside, queueId, number, options);
+    await this.#read(() => this.store.needs(2, "logs"));
+    for (;;) {
+      const { value, done } = await this.#read(() => news.next());
+      if (done) return;
+      yield value;
+    }
   }
 
   /** Jobs by queue, kind and state, from counters: the cost does not grow with the number of jobs. */

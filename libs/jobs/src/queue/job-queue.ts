@@ -1,5 +1,6 @@
 import type { Definition, InputOf, ResultOf } from "../job/definition.js";
 import { JobLockedError, SchemaNotReadyError } from "../job/errors.js";
+import { type EventDefinition, type EventInput, resolveEvent } from "../job/event-definition.js";
 import { parseJobId } from "../job/job-id.js";
 import { OptionsCheck, readable } from "../job/options-check.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
@@ -9,6 +10,7 @@ import type { Events } from "../observe/events.js";
 import { isMissingSchema, isRowLocked } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
 import { whenTransactionEnds } from "../pg/transaction-end.js";
+import { EVENTS_SINCE, type SubscriptionView, list } from "../store/events/subscriptions.js";
 import { NEEDED_VERSION } from "../store/migrations/migrate.js";
 import { type JobView, get } from "../store/reads/job.js";
 import type { Store } from "../store/store.js";
@@ -42,6 +44,7 @@ import { firstOfEachKey, inInputOrder } from "./first-of-key.js";
 import { insertJobs, wayOf } from "./insert.js";
 import { insertTogether } from "./insert-together.js";
 import { inParts, isOnePart } from "./parts.js";
+import { type Delivery, type PublishOptions, addressEvent, deliveriesOf } from "./publish.js";
 import { JobQueues } from "./queues.js";
 import type { Results } from "./results.js";
 import { JobSchedules } from "./schedules.js";
@@ -52,7 +55,7 @@ import { type TransactionLike, afterCommit, onCallersTransaction } from "./trans
 // caller's transaction. It never runs a handler and never decides what the database decides.
 
 /** What {@link JobQueue.in} offers inside a transaction. */
-export type TransactionalQueue = Pick<JobQueue, "enqueue" | "enqueueMany" | "cancel">;
+export type TransactionalQueue = Pick<JobQueue, "enqueue" | "enqueueMany" | "publish" | "cancel">;
 
 /** Enqueues jobs, and what a caller may do with one by its id. */
 export class JobQueue {
@@ -118,6 +121,38 @@ export class JobQueue {
   }
 
   /**
+   * Publishes an event: each of its subscribers gets a job of its own, all of them or none. Subscribers are those whose
+   * worker has started at least once before; later ones do not get it.
+   * @returns the deliveries; none where nobody has subscribed.
+   * @throws OptionsError, PayloadInvalidError, PayloadTooLargeError, NotJsonError, SchemaNotReadyError: nothing was written.
+   * @throws DatabaseUnavailableError, DatabaseRefusedError, EnqueueOutcomeUnknownError, as {@link enqueue} does.
+   */
+  async publish<E extends EventDefinition | string>(
+    event: E,
+    payload?: E extends string ? unknown : EventInput<E>,
+    options?: PublishOptions,
+  ): Promise<Delivery[]> {
+    const all = await this.#addressEvent(event, payload, options);
+    if (all.length === 0) return [];
+    const jobs = all.map(({ job }) => job);
+    const { holders, told } = await sent(this.store, all, () =>
+      isOnePart(all)
+        ? this.#coalescer(all[0]!.queueId, jobs).add(jobs)
+        : insertTogether(this.store, all),
+    );
+    return deliveriesOf(all, this.#tell(all, holders, { told }));
+  }
+
+  /** Who gets an event, or all that anybody has subscribed to. @throws SchemaNotReadyError */
+  async subscriptions(event?: EventDefinition | string): Promise<SubscriptionView[]> {
+    const name = readable("event", () => event && resolveEvent(event).event);
+    return await this.#checked("read", async () => {
+      await this.store.needs(EVENTS_SINCE, "events");
+      return await list(this.store, name);
+    });
+  }
+
+  /**
    * The same inside the caller's transaction: the job exists if and only if it commits.
    * @param tx a TypeORM EntityManager or QueryRunner, or a `pg` client, inside its transaction: await its `begin` first.
    * @throws OptionsError for what is in no transaction, now and at each call; a `pg` client before 8.16 cannot say.
@@ -136,6 +171,11 @@ export class JobQueue {
       enqueueMany: async (definition, items, shared) => {
         const all = await this.#checkedMany(definition, items, shared);
         return await this.#within(tx, runner, all).catch(atUnfitItem(all));
+      },
+      publish: async (event, payload, options) => {
+        const all = await this.#addressEvent(event, payload, options);
+        if (all.length === 0) return [];
+        return deliveriesOf(all, await this.#within(tx, runner, all));
       },
       cancel: async (id) => {
         const { queueId, number } = parseJobId(id);
@@ -299,6 +339,16 @@ export class JobQueue {
     });
     if (!told) this.hints.hintAfterCommit(tx, dueTimes(all));
     return all.map((one, index) => answerFor(one, holders[index]!));
+  }
+
+  async #addressEvent(
+    event: EventDefinition | string,
+    payload: unknown,
+    options: PublishOptions | undefined,
+  ): Promise<Addressed[]> {
+    return await this.#checked("enqueue", () =>
+      addressEvent(this.store, this.payloadLimit, event, payload, options),
+    );
   }
 
   /** On the caller's transaction, which may be one of a database without our tables. */

@@ -27,6 +27,7 @@ function open() {
     schedule: null,
     limits: null,
     batch: null,
+    subscription: null,
     policy: resolvePolicy(),
     name: "Spec.work",
     run: (_, job) =>

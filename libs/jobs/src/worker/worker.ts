@@ -57,6 +57,13 @@ export interface WorkerPorts extends Omit<AttemptPorts, "transaction" | "reporte
   hint(queueId: number, kind: string): void;
   /** Other processes shall know that jobs of this queue can run. */
   tellOthers(queueId: number): void;
+  /** Which events its handlers get. */
+  subscriptions: {
+    /** Says which they are, unless it was said a moment ago; rejects when that cannot be. */
+    keep(): Promise<void>;
+    /** The tables are others. */
+    forget(): void;
+  };
   /** What is enqueued at set times: of the code of this process, and of all. */
   schedules: SchedulePorts;
   /** What the code of this process says of limits holds for this queue from now on; rejects when that cannot be. */
@@ -248,6 +255,9 @@ export class Worker {
       forgotten: () => this.#claimer.forgetId(),
       beats: () => {
         void this.#queues.grow().catch(() => undefined);
+        void ports.subscriptions
+          .keep()
+          .catch((error: unknown) => this.#outage.complain("subscriptions are not kept", error));
         this.#keepSchedules();
       },
     });
@@ -453,6 +463,7 @@ export class Worker {
     this.#queues.forget();
     this.ports.store.forget();
     this.ports.schedules.forget();
+    this.ports.subscriptions.forget();
     void this.#begin();
   }
 
@@ -465,6 +476,7 @@ export class Worker {
         this.#outage.complain("days ahead cannot be made yet", error);
       });
       await this.#queues.prepare();
+      await this.ports.subscriptions.keep();
     });
   }
 

@@ -6,10 +6,18 @@ import { foundation } from "./0002-foundation.js";
 import { schedules } from "./0003-schedules.js";
 import { liveControl } from "./0004-live-control.js";
 import { limits } from "./0005-limits.js";
+import { events } from "./0006-events.js";
 import { type Migration, checksum } from "./migration.js";
 
 /** Every step of the schema, oldest first. Applied ones never change: the ledger keeps their checksums. */
-export const MIGRATIONS: readonly Migration[] = [spine, foundation, schedules, liveControl, limits];
+export const MIGRATIONS: readonly Migration[] = [
+  spine,
+  foundation,
+  schedules,
+  liveControl,
+  limits,
+  events,
+];
 
 /** The schema version that this release needs at least; it uses what newer ones add when it is there. */
 export const NEEDED_VERSION = 1;

@@ -9,7 +9,7 @@ export interface Document {
 
 /** Stands for a search engine, which may be switched off. */
 @Injectable()
-export class SearchIndex {
+export class KeywordIndex {
   available = true;
   readonly #documents = new Map<string, Document>();
 

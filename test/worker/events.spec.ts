@@ -1,0 +1,335 @@
+import { jest } from "@jest/globals";
+import { Logger } from "@nestjs/common";
+import {
+  type JobContext,
+  JobQueue,
+  OnEvent,
+  type OnEventOptions,
+  OptionsError,
+  PayloadInvalidError,
+  SchemaNotReadyError,
+  defineEvent,
+  fixed,
+} from "nestjs-pg-jobs";
+import { z } from "zod";
+import { keep } from "../../libs/jobs/src/store/events/subscriptions.js";
+import { Bench } from "../support/harness.js";
+import { handler, reached } from "../support/handlers.js";
+import { until } from "../support/until.js";
+
+// What is published, who gets it, and what becomes of each delivery.
+
+let bench: Bench;
+const warned: unknown[][] = [];
+beforeEach(async () => {
+  warned.splice(0);
+  for (const level of ["log", "warn"] as const)
+    jest
+      .spyOn(Logger.prototype, level)
+      .mockImplementation((...line: unknown[]) => void warned.push(line));
+  bench = await Bench.open();
+});
+afterEach(async () => {
+  await bench.close();
+  jest.restoreAllMocks();
+});
+
+const schema = z.object({ orderId: z.string() });
+const OrderPlaced = defineEvent("order.placed", { payload: schema });
+type Order = z.infer<typeof schema>;
+
+function subscriber(
+  options: OnEventOptions,
+  body: (order: Order, job: JobContext) => unknown = () => undefined,
+  event: Parameters<typeof OnEvent>[0] = OrderPlaced,
+) {
+  class Subscriber {
+    get(order: Order, job: JobContext): unknown {
+      return body(order, job);
+    }
+  }
+  OnEvent(event, options)(
+    Subscriber.prototype,
+    "get",
+    Object.getOwnPropertyDescriptor(Subscriber.prototype, "get")!,
+  );
+  return Subscriber;
+}
+const known = async (count: number) =>
+  await until(
+    async () => (await bench.sql("select from jobs.subscription")).length === count && true,
+    { what: `${count} subscribers` },
+  );
+const states = async () => {
+  const rows = await bench.sql<{ kind: string; state: string }>(
+    "select kind, state from jobs.job_status order by kind",
+  );
+  return rows.map(({ kind, state }) => `${kind} ${state}`);
+};
+
+describe("an event", () => {
+  it("is delivered to each subscriber of each service, as a job of its own", async () => {
+    const got: string[] = [];
+    const got1 =
+      (name: string) =>
+      ({ orderId }: Order) =>
+        void got.push(`${name} ${orderId}`);
+    await bench.worker([
+      subscriber({ name: "bill" }, got1("bill")),
+      subscriber({ name: "mail" }, got1("mail")),
+    ]);
+    await bench.worker([subscriber({ name: "ship", queue: "depot", priority: 3 }, got1("ship"))], {
+      service: "depot",
+    });
+    await known(3);
+    const jobs = await bench.producer();
+    const deliveries = await jobs.publish(OrderPlaced, { orderId: "7" });
+    expect(deliveries).toEqual([
+      { id: expect.any(String), subscriber: "bill", queue: "default", deduplicated: false },
+      { id: expect.any(String), subscriber: "mail", queue: "default", deduplicated: false },
+      { id: expect.any(String), subscriber: "ship", queue: "depot", deduplicated: false },
+    ]);
+    await until(() => got.length === 3, { what: "all have it" });
+    expect(got.toSorted()).toEqual(["bill 7", "mail 7", "ship 7"]);
+    await until(async () => (await bench.states()).succeeded === 3, { what: "all are done" });
+  });
+
+  it("each delivery fails, is retried and dies on its own", async () => {
+    const attempts: string[] = [];
+    await bench.worker([
+      subscriber({ name: "bill", attempts: 3, backoff: fixed(20) }, (_, job) => {
+        attempts.push(`bill ${job.attempt}`);
+        if (job.attempt < 3) throw new Error("not yet");
+      }),
+      subscriber({ name: "mail", attempts: 1 }, () => {
+        attempts.push("mail");
+        throw new Error("never");
+      }),
+      subscriber({ name: "ship" }, () => void attempts.push("ship")),
+    ]);
+    await known(3);
+    const jobs = await bench.producer();
+    const [bill, mail, ship] = await jobs.publish(OrderPlaced, { orderId: "7" });
+    await reached(bench, bill!.id, "succeeded", { attempt: 3 });
+    expect(await reached(bench, mail!.id, "dead")).toMatchObject({ last_error: "never" });
+    await reached(bench, ship!.id, "succeeded");
+    expect(attempts.toSorted()).toEqual(["bill 1", "bill 2", "bill 3", "mail", "ship"]);
+    // A dead one is sent again alone.
+    expect(await jobs.requeue(mail!.id)).toBe("queued");
+  });
+
+  it("goes by routing keys", async () => {
+    await bench.worker([
+      subscriber({ name: "all" }),
+      subscriber({ name: "ch", routingKey: "CH" }),
+      subscriber({ name: "north", routingKey: ["NO", "SE"] }),
+    ]);
+    await known(3);
+    const jobs = await bench.producer();
+    const of = async (routingKey?: string) => {
+      const options = routingKey === undefined ? undefined : { routingKey };
+      const made = await jobs.publish(OrderPlaced, { orderId: "7" }, options);
+      return made.map((one) => one.subscriber);
+    };
+    expect(await of()).toEqual(["all"]);
+    expect(await of("CH")).toEqual(["all", "ch"]);
+    expect(await of("SE")).toEqual(["all", "north"]);
+    expect(await of("se")).toEqual(["all"]);
+  });
+
+  it("in a transaction exists with it, or not at all", async () => {
+    await bench.worker([
+      subscriber({ name: "bill" }),
+      subscriber({ name: "mail", queue: "other" }),
+    ]);
+    await known(2);
+    const jobs = await bench.producer();
+    const client = await bench.client();
+    for (const end of ["rollback", "commit"]) {
+      await client.query("begin");
+      expect(await jobs.in(client).publish(OrderPlaced, { orderId: end })).toHaveLength(2);
+      expect(await states()).toEqual([]);
+      await client.query(end);
+      await until(async () => (await states()).length === (end === "commit" ? 2 : 0), {
+        what: `what a ${end} leaves`,
+      });
+    }
+    await until(async () => (await bench.states()).succeeded === 2, { what: "both have it" });
+  });
+
+  it("nobody has subscribed to makes nothing", async () => {
+    const jobs = await bench.producer();
+    expect(await jobs.publish(OrderPlaced, { orderId: "7" })).toEqual([]);
+    expect(await jobs.publish("unheard.of", { any: 1 })).toEqual([]);
+    expect(await states()).toEqual([]);
+    expect(await jobs.subscriptions()).toEqual([]);
+  });
+
+  it("with a key is delivered once to each", async () => {
+    const app = await bench.worker([subscriber({ name: "bill" }), subscriber({ name: "mail" })]);
+    await known(2);
+    const jobs = app.get(JobQueue);
+    const options = { key: "7", window: "1h" };
+    const first = await jobs.publish(OrderPlaced, { orderId: "7" }, options);
+    await until(async () => (await bench.states()).succeeded === 2, { what: "both have it" });
+    const again = await jobs.publish(OrderPlaced, { orderId: "7" }, options);
+    expect(again).toEqual(first.map((one) => ({ ...one, deduplicated: true })));
+  });
+
+  it("with a delay is delivered later", async () => {
+    const app = await bench.worker([subscriber({ name: "bill" })]);
+    await known(1);
+    const jobs = app.get(JobQueue);
+    const [one] = await jobs.publish(OrderPlaced, { orderId: "7" }, { delay: "1h" });
+    expect((await jobs.get(one!.id))!.state).toBe("queued");
+  });
+});
+
+describe("subscribers", () => {
+  it("get nothing from before their first start, and all from while they were away", async () => {
+    const jobs = await bench.producer();
+    await jobs.publish(OrderPlaced, { orderId: "early" });
+    const got: string[] = [];
+    const Bill = subscriber({ name: "bill" }, ({ orderId }) => void got.push(orderId));
+    const first = await bench.worker([Bill]);
+    await known(1);
+    await first.close();
+    await jobs.publish(OrderPlaced, { orderId: "away" });
+    expect(await states()).toEqual(["bill queued"]);
+    await bench.worker([Bill]);
+    await until(() => got.length > 0, { what: "it has it" });
+    expect(got).toEqual(["away"]);
+  });
+
+  it("are listed, with what the worker that started last said of them", async () => {
+    await bench.worker([subscriber({ name: "bill", routingKey: ["b", "a"] })], { service: "one" });
+    await known(1);
+    const two = await bench.worker([subscriber({ name: "bill", queue: "other" })], {
+      service: "two",
+    });
+    const jobs = two.get(JobQueue);
+    await until(async () => (await jobs.subscriptions())[0]!.queue === "other", {
+      what: "the second one's",
+    });
+    expect(await jobs.subscriptions(OrderPlaced)).toEqual([
+      {
+        event: "order.placed",
+        kind: "bill",
+        queue: "other",
+        routingKeys: null,
+        service: "two",
+        declaredAt: expect.any(Date),
+        orphanedAt: null,
+        retiredAt: null,
+      },
+    ]);
+    expect(await jobs.subscriptions("another")).toEqual([]);
+    expect(warned).toContainEqual([
+      "A subscriber of the same name is taken over",
+      { event: "order.placed", subscriber: "bill", service: "two", before: "one" },
+    ]);
+  });
+
+  it("that nobody declares any more are told of, then retired, by their own service only", async () => {
+    const front = bench.session();
+    await bench.worker([subscriber({ name: "bill" }), subscriber({ name: "mail" })], {
+      service: "shop",
+    });
+    await known(2);
+    const left = [{ event: "order.placed", kind: "mail" }];
+    expect(await keep(front, "shop", left)).toEqual([]);
+    await bench.sql("update jobs.subscription set declared_at = now() - interval '6 minutes'");
+    expect(await keep(front, "another", [])).toEqual([]);
+    expect(await keep(front, "shop", left)).toEqual([
+      { event: "order.placed", kind: "bill", retired: false },
+    ]);
+    // It still gets what is published, and is told of once.
+    const jobs = await bench.producer();
+    expect(await jobs.publish(OrderPlaced, { orderId: "1" })).toHaveLength(2);
+    expect(await keep(front, "shop", left)).toEqual([]);
+    await bench.sql(
+      "update jobs.subscription set orphaned_at = orphaned_at - interval '11 minutes'",
+    );
+    expect(await keep(front, "shop", left)).toEqual([
+      { event: "order.placed", kind: "bill", retired: true },
+    ]);
+    expect(
+      (await jobs.publish(OrderPlaced, { orderId: "2" })).map((one) => one.subscriber),
+    ).toEqual(["mail"]);
+    // A process that had it all the time, and was cut off, has it again.
+    expect(await keep(front, "shop", [...left, { event: "order.placed", kind: "bill" }])).toEqual(
+      [],
+    );
+    await until(async () => (await jobs.publish(OrderPlaced, { orderId: "3" })).length === 2, {
+      what: "it is back",
+    });
+  });
+
+  it("have a name that is made of event, class and method unless they say one", async () => {
+    class Billing {
+      charge(): void {}
+    }
+    OnEvent("order.placed")(
+      Billing.prototype,
+      "charge",
+      Object.getOwnPropertyDescriptor(Billing.prototype, "charge")!,
+    );
+    const app = await bench.worker([Billing]);
+    await known(1);
+    const [one] = await app.get(JobQueue).subscriptions();
+    expect(one!.kind).toBe("order.placed>Billing.charge");
+  });
+});
+
+describe("what does not fit", () => {
+  it.each([
+    [{ name: "" }, /name: expected/],
+    [{ routingKey: "" }, /routingKey: expected one of 1\.\.256 characters/],
+    [{ routingKey: [] }, /routingKey: expected/],
+    [{ routingKey: 7 }, /routingKey: expected/],
+    [{ rootingKey: "a" }, /rootingKey: unknown option, did you mean routingKey\?/],
+    [{ attempts: 0 }, /attempts: expected/],
+    [{ priority: 101 }, /priority: expected/],
+  ])("%j fails the boot", async (options, found) => {
+    await expect(bench.worker([subscriber(options as never)])).rejects.toThrow(found);
+  });
+
+  it("a name that is too long, or another handler's", async () => {
+    const long = subscriber({}, undefined, "x".repeat(60));
+    await expect(bench.worker([long])).rejects.toThrow(/name: expected one for this subscriber/);
+    await expect(
+      bench.worker([subscriber({ name: "bill" }), handler("bill", () => {})]),
+    ).rejects.toThrow(/"bill" has a handler already/);
+  });
+
+  it("what is published is checked before anything is written", async () => {
+    await bench.worker([subscriber({ name: "bill" })]);
+    await known(1);
+    const jobs = await bench.producer();
+    await expect(jobs.publish(OrderPlaced, { orderId: 7 } as never)).rejects.toThrow(
+      PayloadInvalidError,
+    );
+    for (const options of [
+      { routingKey: "" },
+      { routingkey: "a" },
+      { delay: "soon" },
+      { window: "1h" },
+      { delay: 1, at: new Date() },
+      7,
+    ])
+      await expect(jobs.publish(OrderPlaced, { orderId: "7" }, options as never)).rejects.toThrow(
+        OptionsError,
+      );
+    expect(() => defineEvent("")).toThrow(OptionsError);
+    expect(() => defineEvent("a", { schema } as never)).toThrow(/did you mean|unknown option/);
+    expect(await states()).toEqual([]);
+  });
+});
+
+it("on a schema without them says so", async () => {
+  await bench.sql("drop table jobs.subscription");
+  await bench.sql("delete from jobs.migration where version >= 6");
+  const jobs = await bench.producer();
+  await expect(jobs.publish(OrderPlaced, { orderId: "7" })).rejects.toThrow(SchemaNotReadyError);
+  await expect(jobs.subscriptions()).rejects.toThrow(SchemaNotReadyError);
+});
