@@ -36,7 +36,10 @@ create function ${jobs}.claim_limited(
   p_tells boolean, p_over bigint[], p_depth integer, p_since bigint)
 returns table (id bigint, lane smallint, attempt integer, failures smallint, crashes smallint, attempts smallint,
   timeout_ms bigint, run_at timestamptz, payload jsonb, headers jsonb, kind text, rescued boolean, picked boolean, news jsonb)
-language plpgsql volatile as $$
+language plpgsql volatile
+-- each look-up by its key, whatever the statistics: a join planned for others has walked the whole backlog
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off
+set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   v_now timestamptz;
@@ -105,7 +108,7 @@ begin
         and not exists (
           select from ${jobs}.job j
           where j.id = s.job_id and j.queue_id = p_queue and j.attempt = s.attempt and j.worker = s.worker
-            and j.lease_until is not null)
+            and j.lease_until is not null offset 0)
       returning s.limit_id, s.key
     )
     select coalesce(array_agg(g.limit_id), '{}'), coalesce(array_agg(g.key), '{}') into v_free_limits, v_free_keys
@@ -138,7 +141,10 @@ begin
     select r.kind, ${jobs}.limit_left(r.max, l.n, r.rate, r.burst, r.cost, b.full_at, v_us) as n
     from rules r
     left join live l on l.limit_id = r.id and l.key = ''
-    left join ${jobs}.bucket b on v_rates and b.queue_id = p_queue and b.limit_id = r.id and b.key = ''
+    left join lateral (
+      select b.full_at from ${jobs}.bucket b
+      where v_rates and b.queue_id = p_queue and b.limit_id = r.id and b.key = '' offset 0
+    ) b on true
     where r.key_path = ''
   ), freed as materialized (
     select f.limit_id, f.key, case when z.key is null
@@ -150,20 +156,29 @@ begin
     ) f
     join rules r on r.id = f.limit_id
     left join live l on l.limit_id = f.limit_id and l.key = f.key
-    left join ${jobs}.bucket b on v_rates and b.queue_id = p_queue and b.limit_id = f.limit_id and b.key = f.key
-    left join ${jobs}.key_pause z on v_pauses and z.queue_id = p_queue and z.limit_id = f.limit_id and z.key = f.key
-      and (z.paused_until is null or z.paused_until > v_now)
+    left join lateral (
+      select b.full_at from ${jobs}.bucket b
+      where v_rates and b.queue_id = p_queue and b.limit_id = f.limit_id and b.key = f.key offset 0
+    ) b on true
+    left join lateral (
+      select z.key from ${jobs}.key_pause z
+      where v_pauses and z.queue_id = p_queue and z.limit_id = f.limit_id and z.key = f.key
+        and (z.paused_until is null or z.paused_until > v_now) offset 0
+    ) z on true
   ), waiting as materialized (
     select j.id, j.lane - 10000 as lane, j.run_at, j.kind, j.payload, j.xmin
     from freed f
     cross join lateral (
       select p.job_id from ${jobs}.parked p
       where p.queue_id = p_queue and p.limit_id = f.limit_id and p.key = f.key and exists (
-        select from ${jobs}.job j where j.id = p.job_id and j.queue_id = p_queue and j.lane between 10000 and 19999)
+        select from ${jobs}.job j where j.id = p.job_id and j.queue_id = p_queue and j.lane between 10000 and 19999 offset 0)
       order by p.priority desc, p.run_at, p.job_id
       limit f.n
     ) p
-    join ${jobs}.job j on j.id = p.job_id and j.queue_id = p_queue
+    cross join lateral (
+      select j.id, j.lane, j.run_at, j.kind, j.payload, j.xmin
+      from ${jobs}.job j where j.id = p.job_id and j.queue_id = p_queue offset 0
+    ) j
   ), seen as materialized (
     select one.id, w.line, one.run_at, one.kind, one.payload, one.xmin, one.expired
     from wanted w
@@ -203,9 +218,15 @@ begin
     from (select distinct p.limit_id, p.key from need p) k
     join rules r on r.id = k.limit_id
     left join live l on l.limit_id = k.limit_id and l.key = k.key
-    left join ${jobs}.bucket b on v_rates and b.queue_id = p_queue and b.limit_id = k.limit_id and b.key = k.key
-    left join ${jobs}.key_pause z on v_pauses and z.queue_id = p_queue and z.limit_id = k.limit_id and z.key = k.key
-      and (z.paused_until is null or z.paused_until > v_now)
+    left join lateral (
+      select b.full_at from ${jobs}.bucket b
+      where v_rates and b.queue_id = p_queue and b.limit_id = k.limit_id and b.key = k.key offset 0
+    ) b on true
+    left join lateral (
+      select z.key from ${jobs}.key_pause z
+      where v_pauses and z.queue_id = p_queue and z.limit_id = k.limit_id and z.key = k.key
+        and (z.paused_until is null or z.paused_until > v_now) offset 0
+    ) z on true
   )
   select c.ids, c.lines, c.picked, c.expired, c.xmins, n.ats, n.parts, l.limits, l.keys, l.lefts,
     array(select p.id from waiting p), (select min(l.first) from live l), exists (select from plain k where k.n <= 0)
@@ -325,7 +346,9 @@ begin
       insert into ${jobs}.parked (queue_id, job_id, limit_id, key, priority, run_at)
       select p_queue, k.id, k.limit_id, k.key, l.priority, j.run_at
       from unnest(k_ids, k_limits, k_keys, k_picked) k (id, limit_id, key, picked)
-      join ${jobs}.job j on j.id = k.id and j.queue_id = p_queue
+      cross join lateral (
+        select j.lane, j.run_at from ${jobs}.job j where j.id = k.id and j.queue_id = p_queue offset 0
+      ) j
       join ${jobs}.lane l on l.queue_id = p_queue and l.id = j.lane % 10000
       where k.picked or k.id in (select m.id from moved m)
       on conflict (queue_id, job_id) do update

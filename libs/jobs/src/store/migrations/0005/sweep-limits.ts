@@ -6,7 +6,10 @@
 export const sweepLimits = (jobs: string): string => `
 create function ${jobs}.sweep_limits(p_queue integer, p_after smallint, p_after_key text, p_batch integer, p_all boolean, p_forget boolean)
 returns table (opened boolean, moved bigint, last_limit smallint, last_key text)
-language plpgsql volatile as $$
+language plpgsql volatile
+-- as claim_limited does
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off
+set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   v_now timestamptz;
@@ -53,7 +56,8 @@ begin
   delete from ${jobs}.slot s
   where s.queue_id = p_queue and not exists (
     select from ${jobs}.job j
-    where j.id = s.job_id and j.queue_id = p_queue and j.attempt = s.attempt and j.worker = s.worker and j.lease_until is not null);
+    where j.id = s.job_id and j.queue_id = p_queue and j.attempt = s.attempt and j.worker = s.worker and j.lease_until is not null
+    offset 0);
 
   with recursive known as (
     (select p.limit_id, p.key from ${jobs}.parked p
@@ -80,9 +84,15 @@ begin
       end) as n
     from keyed k
     left join live l on l.limit_id = k.limit_id and l.key = k.key
-    left join ${jobs}.bucket b on b.queue_id = p_queue and b.limit_id = k.limit_id and b.key = k.key
-    left join ${jobs}.key_pause z on z.queue_id = p_queue and z.limit_id = k.limit_id and z.key = k.key
-      and (z.paused_until is null or z.paused_until > v_now)
+    left join lateral (
+      select b.full_at from ${jobs}.bucket b
+      where b.queue_id = p_queue and b.limit_id = k.limit_id and b.key = k.key offset 0
+    ) b on true
+    left join lateral (
+      select z.key from ${jobs}.key_pause z
+      where z.queue_id = p_queue and z.limit_id = k.limit_id and z.key = k.key
+        and (z.paused_until is null or z.paused_until > v_now) offset 0
+    ) z on true
   ), head as materialized (
     select p.job_id from room k cross join lateral (
       select p.job_id from ${jobs}.parked p
@@ -95,7 +105,7 @@ begin
     select p.job_id from room k cross join lateral (
       select p.job_id from ${jobs}.parked p
       where p.queue_id = p_queue and p.limit_id = k.limit_id and p.key = k.key and exists (
-        select from ${jobs}.job j where j.id = p.job_id and j.queue_id = p_queue and j.lane between 10000 and 19999)
+        select from ${jobs}.job j where j.id = p.job_id and j.queue_id = p_queue and j.lane between 10000 and 19999 offset 0)
       order by p.priority desc, p.run_at, p.job_id
       limit k.n
     ) p
@@ -113,7 +123,7 @@ begin
     where p.queue_id = p_queue
       and (p.job_id = any(array(select m.id from moving m)) or p.job_id = any(array(
         select h.job_id from head h where not exists (
-          select from ${jobs}.job j where j.queue_id = p_queue and j.id = h.job_id and j.lane between 10000 and 19999))))
+          select from ${jobs}.job j where j.queue_id = p_queue and j.id = h.job_id and j.lane between 10000 and 19999 offset 0))))
   )
   select (select count(*) from moving), last.limit_id, last.key into v_moved, v_limit, v_key
   from (select 1) one left join (
