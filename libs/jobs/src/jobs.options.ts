@@ -40,7 +40,7 @@ export interface JobsOptions {
   connection: ConnectionOptions;
   /**
    * The most connections this app opens; 1..100, default 10. A producer opens 1 (2 while it waits for results), each
-   * worker 4 more (3 without `notify`); one more reads counters and health for whoever asks, if two are left; what is
+   * worker 4 more (3 without `notify`); one more reads counters and health for whoever asks, and sees to limits, if two are left; what is
    * left then serves `job.transaction(fn)`: one each while it runs, opened on first use.
    */
   connections?: number;

@@ -1,5 +1,6 @@
 import { type Runner, Statement, arrayOf } from "../../pg/statement.js";
 import type { LimitRule } from "../../job/limit.js";
+import { lockQueue } from "../queues/lanes.js";
 
 // Rules are changed under the lock that claims of their queue take: none is under way meanwhile, and those that come later
 // see them. A rule that was not there before closes the gate until every attempt that is current has its slot.
@@ -27,11 +28,6 @@ export interface SaidRules {
   why?: string | null;
 }
 
-// First, so that nobody is kept from claiming while it is waited for.
-const lockQueue = new Statement(
-  "lock_limited_queue",
-  (jobs) => `select q.id from ${jobs}.queue q where q.id = $1::integer for update`,
-);
 const lockLimits = new Statement(
   "lock_limits",
   (jobs) => `select pg_advisory_xact_lock(${jobs}.lock_limits($1::integer))`,
@@ -171,6 +167,7 @@ export async function setRules(
   queueId: number,
   { kind, rules, said, by = null, why = null }: SaidRules,
 ): Promise<boolean> {
+  // First, so that nobody is kept from claiming while it is waited for.
   await runner.run(lockQueue, [queueId]);
   await runner.run(lockLimits, [queueId]);
   const before = (await rulesOf(runner, [queueId])).filter((one) => one.kind === kind);

@@ -29,7 +29,8 @@ const makeQueue = new Statement(
   "make_queue",
   (jobs) => `insert into ${jobs}.queue (name) values ($1::text) on conflict do nothing`,
 );
-const lockQueue = new Statement(
+/** Waits until nobody else changes the queue. */
+export const lockQueue = new Statement(
   "lock_queue",
   (jobs) => `select id from ${jobs}.queue where id = $1::integer for update`,
 );

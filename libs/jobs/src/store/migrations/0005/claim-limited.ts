@@ -39,7 +39,7 @@ returns table (id bigint, lane smallint, attempt integer, failures smallint, cra
 language plpgsql volatile
 -- each look-up by its key, whatever the statistics: a join planned for others has walked the whole backlog
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off
-set plan_cache_mode = force_generic_plan as $$
+set enable_sort = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   v_now timestamptz;

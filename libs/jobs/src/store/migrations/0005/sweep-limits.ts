@@ -9,7 +9,7 @@ returns table (opened boolean, moved bigint, last_limit smallint, last_key text)
 language plpgsql volatile
 -- as claim_limited does
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off
-set plan_cache_mode = force_generic_plan as $$
+set enable_sort = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   v_now timestamptz;
