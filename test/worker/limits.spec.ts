@@ -340,6 +340,24 @@ describe("a key that is paused", () => {
   });
 });
 
+it("a worker whose code has limits waits for a schema that has them, and runs nothing without", async () => {
+  const warned: unknown[] = [];
+  const warn = (...line: unknown[]) => void warned.push(line[0]);
+  jest.spyOn(Logger.prototype, "warn").mockImplementation(warn);
+  const jobs = await bench.producer();
+  const { id } = await jobs.enqueue("task", {});
+  const newer = await bench.sql("select * from jobs.migration where version >= 5");
+  await bench.sql("delete from jobs.migration where version >= 5");
+  await bench.worker([handler("task", () => {}, { limit: { max: 1 } })]);
+  await until(() => warned.length > 0, { what: "it says so" });
+  expect(await bench.state(id)).toBe("queued");
+  await bench.sql(
+    "insert into jobs.migration select * from json_populate_recordset(null::jobs.migration, $1)",
+    [JSON.stringify(newer)],
+  );
+  await finished(1);
+});
+
 describe("what does not fit", () => {
   it.each([
     [{ limit: 3 }, /limit: expected an object, found 3/],
