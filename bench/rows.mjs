@@ -59,6 +59,30 @@ export const ROWS = [
     against: ours("drain", "a plain handler"),
     atLeast: 0.5,
   },
+  {
+    workload: "drain-beside",
+    figure: "rate",
+    against: ours("drain", "without them"),
+    atLeast: 0.95,
+  },
+  {
+    workload: "limits-1000-keys",
+    figure: "rate",
+    against: ours("limits-none", "no limit"),
+    atLeast: 0.5,
+  },
+  {
+    workload: "limits-1000-keys",
+    figure: "serverMs",
+    against: ours("limits-10-keys", "that with 10 keys"),
+    atMost: 1.3,
+  },
+  {
+    workload: "limits-hot-key",
+    figure: "rate",
+    against: ours("limits-1000-keys", "without that key"),
+    atLeast: 0.9,
+  },
   // the worker as it comes, then as docs/performance.md says to start it where memory is dear
   ...[
     ["drain-1m", "drain"],

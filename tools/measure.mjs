@@ -7,7 +7,6 @@ import { measureClaims } from "./measure/claims.mjs";
 import { measureEnqueue } from "./measure/enqueue.mjs";
 import { measureGrowth } from "./measure/growth.mjs";
 import { measureHistory } from "./measure/history.mjs";
-import { measureLimits } from "./measure/limits.mjs";
 import { measureHorizon } from "./measure/horizon.mjs";
 import { measurePinned } from "./measure/pinned.mjs";
 import { measurePoolers } from "./measure/poolers.mjs";
@@ -22,7 +21,6 @@ const ALL = {
   pinned: measurePinned,
   "whole-path": measureWholePath,
   growth: measureGrowth,
-  limits: measureLimits,
   history: measureHistory,
   retention: measureRetention,
   poolers: measurePoolers,

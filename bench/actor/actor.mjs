@@ -4,7 +4,7 @@ import { fill, flatOut, nowAndThen, steadily } from "./callers.mjs";
 import { now } from "./clock.mjs";
 import { HANDLERS } from "./handlers.mjs";
 import { Ledger } from "./ledger.mjs";
-import { payload } from "./payload.mjs";
+import { hotPayloads, payload } from "./payload.mjs";
 import { settled } from "./settled.mjs";
 import { Transactions } from "./transactions.mjs";
 
@@ -44,6 +44,11 @@ export class Actor {
 
   async fill(options) {
     return await fill(this.#peer, options);
+  }
+
+  /** Jobs of one key, until they are out of the way of the others. */
+  async setAside(count) {
+    await this.#peer.setAside(hotPayloads(count));
   }
 
   async flatOut(options) {

@@ -19,10 +19,13 @@ export async function flatOut(peer, { callers, seconds, first = 0, size = 1 }) {
   return { count: next - first, from, ms: now() - from };
 }
 
-/** Exactly so many jobs, by `size`. */
-export async function fill(peer, { count, first = 0, size = 1_000 }) {
+/** Exactly so many jobs, by `size`; of `keys` tenants, due after `delay`. */
+export async function fill(peer, { count, first = 0, size = 1_000, keys, delay }) {
   for (let done = 0; done < count; done += size)
-    await peer.enqueueMany(payloads(first + done, Math.min(size, count - done)));
+    await peer.enqueueMany(
+      payloads(first + done, Math.min(size, count - done), keys),
+      delay && { delay },
+    );
 }
 
 /** One after another, with pauses in between; answers when each call was made. */

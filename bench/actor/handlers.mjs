@@ -14,6 +14,12 @@ export const HANDLERS = {
       ledger.ran(n);
       await new Promise((resolve) => setTimeout(resolve, 1));
     },
+  "waits-5ms":
+    (ledger) =>
+    async ({ n }) => {
+      if (n >= 0) ledger.ran(n);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    },
   "fails-twice":
     (ledger) =>
     ({ n }) => {

@@ -1,13 +1,24 @@
 // The whole way, as a user has it: the built package, a Nest app, @JobHandler, finished jobs kept.
+import { setTimeout as sleep } from "node:timers/promises";
 import "reflect-metadata";
 import { Module, UseInterceptors, UsePipes } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
-import { JobHandler, JobQueue, JobsModule, defineJob } from "nestjs-pg-jobs";
+import {
+  JobHandler,
+  JobQueue,
+  JobsModule,
+  OnEvent,
+  ScheduledJob,
+  defineEvent,
+  defineJob,
+} from "nestjs-pg-jobs";
 import { Sql } from "./sql.mjs";
 
 const SLOTS = { concurrency: 1_500, prefetch: 500 };
 const atOnce = { delay: () => 0 };
-const Bench = defineJob("bench", { queue: "bench", attempts: 5, backoff: atOnce });
+const BENCH = { queue: "bench", attempts: 5, backoff: atOnce };
+const Bench = defineJob("bench", BENCH);
+const LIST = 1_000;
 
 export function open({ url }) {
   const connection = { url };
@@ -47,15 +58,26 @@ export function open({ url }) {
       atFirst = await unfinished();
     },
     enqueue: async (payload) => await queue.enqueue(Bench, payload),
-    enqueueMany: async (payloads) => await queue.enqueueMany(Bench, payloads),
+    enqueueMany: async (payloads, options) => await queue.enqueueMany(Bench, payloads, options),
     enqueueWithin: async (client, payload) => await queue.in(client).enqueue(Bench, payload),
 
-    work: async (handle, { enhanced = false, slots }) => {
-      const handlers = handlersOf(handle, enhanced);
+    /** They are enqueued in lists; a few of them run meanwhile. */
+    setAside: async (payloads) => {
+      for (let done = 0; done < payloads.length; done += LIST)
+        await queue.enqueueMany(Bench, payloads.slice(done, done + LIST));
+      for (;;) {
+        const { n } = await sql.numbers("select count(*) as n from jobs.parked");
+        if (n > payloads.length * 0.98) return;
+        await sleep(50);
+      }
+    },
+
+    work: async (handle, { enhanced = false, beside = false, slots, limits = {} }) => {
+      const handlers = handlersOf(handle, { enhanced, limits });
       await start([
         JobsModule.forRoot({ connection }),
         JobsModule.forWorker({
-          imports: [moduleOf({ providers: [handlers] })],
+          imports: [moduleOf({ providers: [handlers, ...(beside ? [besideOf()] : [])] })],
           queues: { bench: slots ? { concurrency: slots } : SLOTS },
         }),
       ]);
@@ -74,19 +96,44 @@ export function open({ url }) {
   };
 }
 
-function handlersOf(handle, enhanced) {
+function handlersOf(handle, { enhanced, limits }) {
   class Handlers {
     bench(payload) {
       return handle(payload);
     }
   }
   const descriptor = Object.getOwnPropertyDescriptor(Handlers.prototype, "bench");
-  JobHandler(Bench)(Handlers.prototype, "bench", descriptor);
+  const kind = defineJob("bench", { ...BENCH, ...limits });
+  JobHandler(kind)(Handlers.prototype, "bench", descriptor);
   if (enhanced) {
     UseInterceptors(new PassThrough())(Handlers.prototype, "bench", descriptor);
     UsePipes(new TakesObjects())(Handlers.prototype, "bench", descriptor);
   }
   return Handlers;
+}
+
+/** What else an app may have, in queues of its own: schedules, limits, subscribers. */
+function besideOf() {
+  class Beside {
+    nightly() {}
+    limited() {}
+    placed() {}
+  }
+  const on = (method, decorator) =>
+    decorator(Beside.prototype, method, Object.getOwnPropertyDescriptor(Beside.prototype, method));
+  on("nightly", ScheduledJob("beside.nightly", { cron: "0 3 * * *", queue: "beside" }));
+  on(
+    "limited",
+    JobHandler(
+      defineJob("beside.limited", {
+        queue: "beside-limited",
+        limit: { key: "tenant", max: 3 },
+        rate: { max: 100, per: "1m" },
+      }),
+    ),
+  );
+  on("placed", OnEvent(defineEvent("beside.placed"), { name: "beside.placed", queue: "beside" }));
+  return Beside;
 }
 
 class PassThrough {

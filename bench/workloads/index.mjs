@@ -6,6 +6,7 @@ import { drain } from "./drain.mjs";
 import { enqueue } from "./enqueue.mjs";
 import { flatOut } from "./flat-out.mjs";
 import { horizon } from "./horizon.mjs";
+import { limited } from "./limits.mjs";
 import { latencyIdle, latencySteady } from "./latency.mjs";
 
 const SECONDS = 2;
@@ -27,6 +28,50 @@ const PINNED_SECONDS = 90;
 
 /** How docs/performance.md says to start a worker that shall stay small. */
 const LEAN = ["--max-semi-space-size=4"];
+
+const WORKERS = { processes: 4, slots: 25 };
+const PER_KEY = { limit: { key: "tenant", max: 3 } };
+const LIMITED = [
+  { name: "limits-none", title: "no limit", keys: 1_000, jobs: 40_000 },
+  {
+    name: "limits-1000-keys",
+    title: "3 at once for each of 1,000 keys",
+    limits: PER_KEY,
+    keys: 1_000,
+    jobs: 40_000,
+  },
+  {
+    name: "limits-10-keys",
+    title: "3 at once for each of 10 keys",
+    limits: PER_KEY,
+    keys: 10,
+    jobs: 15_000,
+  },
+  {
+    name: "limits-hot-key",
+    title: "3 at once for each of 1,000 keys, beside 100,000 jobs of another key",
+    limits: PER_KEY,
+    keys: 1_000,
+    jobs: 40_000,
+    hot: 100_000,
+  },
+  {
+    name: "limits-all",
+    title: "50 at once for all",
+    rounds: 1,
+    limits: { limit: { max: 50 } },
+    keys: 1_000,
+    jobs: 20_000,
+  },
+  {
+    name: "limits-rate",
+    title: "2,000 a second for all",
+    rounds: 1,
+    limits: { rate: { max: 2_000, per: "1s" } },
+    keys: 1_000,
+    jobs: 10_000,
+  },
+];
 
 const without = (...left) => ALL_PEERS.filter((peer) => !left.includes(peer));
 /** The bare loop knows no transactions of others, and its latency is not its point. */
@@ -76,14 +121,14 @@ export const WORKLOADS = [
   {
     name: "drain-400k",
     title: "drain no-ops, 1 process",
-    peers: without("bullmq-postgres", "bullmq-redis"),
+    peers: ["ours", "pg-boss", "graphile-worker"],
     run: drain,
     full: { jobs: 400_000 },
   },
   {
     name: "drain-never-analysed",
     title: "drain no-ops, tables never analysed",
-    peers: ["ours", "pg-boss", "graphile-worker", "bare"],
+    peers: ["ours", "pg-boss", "graphile-worker"],
     run: drain,
     full: { jobs: 400_000, analysed: false },
   },
@@ -91,7 +136,7 @@ export const WORKLOADS = [
     name: "drain-two-processes",
     title: "drain no-ops, 2 processes",
     note: "A run in which one of them ran fewer than a fifth of the jobs has failed: with 400k the second has begun long before the first would be through. BullMQ on PostgreSQL is given a fortieth of the jobs.",
-    peers: without("bullmq-redis"),
+    peers: without("bullmq-redis", "floor", "bare"),
     share: { "bullmq-postgres": 0.025 },
     run: drain,
     full: { jobs: 400_000, processes: 2 },
@@ -113,6 +158,14 @@ export const WORKLOADS = [
     run: drain,
     full: { jobs: 100_000, enhanced: true },
     quick: { jobs: 40_000, enhanced: true },
+  },
+  {
+    name: "drain-beside",
+    title: "drain no-ops, in an app with a schedule, limits and a subscriber in other queues",
+    peers: ["ours"],
+    run: drain,
+    full: { jobs: 100_000, beside: true },
+    quick: { jobs: 40_000, beside: true },
   },
   {
     name: "drain-1m",
@@ -241,6 +294,15 @@ export const WORKLOADS = [
     run: drain,
     full: { jobs: 100_000 },
   },
+  ...LIMITED.map(({ name, title, rounds, ...size }) => ({
+    name,
+    title: `handlers of 5 ms, ${WORKERS.processes} processes of ${WORKERS.slots} slots, ${title}`,
+    peers: ["ours"],
+    run: limited,
+    awaited: true,
+    ...(rounds ? { rounds } : {}),
+    full: { ...WORKERS, ...size },
+  })),
 ];
 
 /** The workloads of a kind of benchmark, each with its peers and the size of a run. */

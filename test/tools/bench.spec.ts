@@ -235,7 +235,7 @@ describe("what must be reached", () => {
 
   it("workers wait for jobs where jobs come meanwhile, and nowhere else", () => {
     const awaiting = WORKLOADS.filter(({ awaited }) => awaited).map(({ name }) => name);
-    const meanwhile = /^(flat-out|latency|replicas|steady|horizon)/;
+    const meanwhile = /^(flat-out|latency|replicas|steady|horizon|limits)/;
     expect(awaiting).toEqual(names.filter((name) => meanwhile.test(name)));
   });
 

@@ -95,6 +95,8 @@ export class Claimer {
         if (!ask) break;
         await this.take(queue, ask);
         if (this.ports.open()) this.ports.slots.fill(queue);
+        const restMs = queue.limits?.restMs ?? 0;
+        if (restMs > 0) await pause(restMs);
       }
       return true;
     } catch (error) {
@@ -170,7 +172,6 @@ export class Claimer {
         .misplaced(misplaced)
         .catch((error: unknown) => outage.complain("lanes cannot be made", error));
     for (const one of claims) slots.take(queue, one, since);
-    if (told.refused === "busy" && limits) await pause(limits.restMs);
     return claims.length;
   }
 

@@ -10,6 +10,11 @@ const AGAIN_MS = 500;
 /** A queue with limits is claimed from by one at a time. */
 const BUSY_MS = 0.5;
 const MOST_BUSY_MS = 8;
+/** The more often another one is at it, the longer claims are left to gather room: fewer and larger ones cost less. */
+const REST_MS = 1;
+const MOST_REST_MS = 8;
+const MORE_REST = 1.5;
+const LESS_REST = 0.96;
 /** Until the gate is open. */
 const CLOSED_MS = 250;
 
@@ -20,6 +25,7 @@ export class QueueLimits {
   /** What the last answer said of the slots, under which worker id: it holds as long as the connection does. */
   #since: { worker: number; seq: string } | undefined;
   #busy = 0;
+  #restMs = 0;
   /** In so many ms another claim is worth while, unasked; undefined: no limit kept a job from starting. */
   againMs: number | undefined;
 
@@ -28,9 +34,11 @@ export class QueueLimits {
     this.#over.push(id);
   }
 
-  /** How long to wait when another one is at it: the longer the more of them there are. */
+  /** How long to wait before the next claim. */
   get restMs(): number {
-    return Math.min(BUSY_MS * 2 ** this.#busy, MOST_BUSY_MS) * (0.5 + Math.random());
+    if (this.#busy > 0)
+      return Math.min(BUSY_MS * 2 ** this.#busy, MOST_BUSY_MS) * (0.5 + Math.random());
+    return this.#restMs < REST_MS ? 0 : this.#restMs;
   }
 
   get hasEnded(): boolean {
@@ -56,8 +64,13 @@ export class QueueLimits {
 
   learn({ refused, since, parked, blocked, waitMs }: LimitedClaims, worker: number): void {
     this.againMs = undefined;
-    this.#busy = refused === "busy" ? this.#busy + 1 : 0;
-    if (refused === "busy") return;
+    if (refused === "busy") {
+      this.#busy++;
+      this.#restMs = Math.min(MOST_REST_MS, Math.max(REST_MS, this.#restMs * MORE_REST));
+      return;
+    }
+    this.#busy = 0;
+    this.#restMs *= LESS_REST;
     if (refused === "closed") {
       this.againMs = CLOSED_MS;
       return;

@@ -1,12 +1,14 @@
 /**
- * The claim of a queue that has limits. One claim at a time: who does not get the lock comes again in a moment. The statement
- * that counts begins after the lock, so it sees whatever was claimed before; all that it writes is committed before the lock
- * is free. Jobs are judged one after another: who is set aside has its key full before it, by jobs that run or start now.
+ * The claim of a queue that has limits. One claim at a time: who does not get the lock comes again in a moment. What counts
+ * begins after the lock, so it sees whatever was claimed before; all that it writes is committed before the lock is free.
+ * Jobs are judged one after another: who is set aside has its key full before it, by jobs that run or start now.
  *
  * A slot ends when its job is over: the process that had it says which jobs may be, the row of the job decides.
  *
  * A rate of N in a window w: N/10 at once, then one each w / (N + 1 - N/10), so that no window of w has more than N. The
  * server's clock gives them out and a job starts a moment later, so w is taken a little longer: a tenth, at most 0.25 s.
+ *
+ * The judging is a loop and not a join: a statement of that many parts takes longer to begin than to run.
  */
 export const claimLimited = (jobs: string): string => `
 create function ${jobs}.lock_limits(of_queue integer) returns bigint language sql stable as
@@ -22,13 +24,29 @@ language sql stable rows 4 as $$
   where r.queue_id = of_queue
 $$;
 
--- how many more a rule lets start now: of its slots, of its rate; null is any number
+-- how many more a rule lets start now: of its slots, of its rate; of a paused key none
 create function ${jobs}.limit_left(
-  most integer, used bigint, rate integer, burst bigint, cost bigint, full_at bigint, now_us bigint)
-returns bigint language sql immutable as $$
-  select greatest(0, least(most - coalesce(used, 0),
-    case when rate is not null then (burst * cost - greatest(coalesce(full_at, 0) - now_us, 0)) / cost end))
-$$;
+  p_queue integer, p_limit smallint, p_key text, p_max integer, p_used bigint, p_burst bigint, p_cost bigint,
+  p_now timestamptz, p_pauses boolean)
+returns bigint language plpgsql stable as $$
+declare
+  v_left bigint := p_max - coalesce(p_used, 0);
+  v_full_at bigint;
+begin
+  if p_pauses and p_key <> '' then
+    perform from ${jobs}.key_pause z
+    where z.queue_id = p_queue and z.limit_id = p_limit and z.key = p_key and (z.paused_until is null or z.paused_until > p_now);
+    if found then
+      return 0;
+    end if;
+  end if;
+  if p_cost is not null then
+    select b.full_at - floor(extract(epoch from p_now) * 1000000)::bigint into v_full_at
+    from ${jobs}.bucket b where b.queue_id = p_queue and b.limit_id = p_limit and b.key = p_key;
+    v_left := least(v_left, (p_burst * p_cost - greatest(0, coalesce(v_full_at, 0))) / p_cost);
+  end if;
+  return greatest(0, v_left);
+end $$;
 
 create function ${jobs}.claim_limited(
   p_queue integer, p_version integer, p_lanes smallint[], p_ats timestamptz[], p_ids bigint[], p_backs float8[],
@@ -44,39 +62,49 @@ set enable_sort = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_now timestamptz;
   v_us bigint;
+  v_open boolean;
   v_last bigint;
   v_first bigint;
-  v_room integer;
-  v_rooms integer[] := p_rooms;
-  v_blocked boolean;
+  v_used jsonb;
   v_rates boolean;
   v_pauses boolean;
+  v_blocked boolean := false;
   v_news jsonb;
-  -- keys whose parked jobs may start
-  v_free_limits smallint[] := '{}';
-  v_free_keys text[] := '{}';
-  v_due_limits smallint[];
-  v_due_keys text[];
-  -- candidates in order; which line of the lanes each is of
-  c_ids bigint[];
-  c_lines integer[];
-  c_picked boolean[];
-  c_expired boolean[];
-  c_xmins xid[];
-  v_waiting bigint[];
-  -- each candidate with each part of a limit that it needs, in the same order
-  n_at integer[];
-  n_part integer[];
-  v_need integer := 1;
-  v_next integer;
-  -- the parts: a rule, and a key of it
-  l_limit smallint[];
-  l_key text[];
-  l_left bigint[];
+  v_room integer := p_room;
+  v_rooms integer[] := p_rooms;
+  v_depth integer := 0;
+  -- the rules
+  r_ids smallint[];
+  r_kinds text[];
+  r_paths text[];
+  r_maxes integer[];
+  r_bursts bigint[];
+  r_costs bigint[];
+  -- what jobs count for: a rule, for a key its own; how many more it lets start
+  l_names text[] := '{}';
+  l_rules integer[] := '{}';
+  l_keys text[] := '{}';
+  l_left bigint[] := '{}';
+  v_key text;
+  v_name text;
+  v_at integer;
+  v_all integer[];
   v_full integer;
   v_starts boolean;
+  c record;
+  -- keys whose parked jobs may start, and how many of them
+  f_limits smallint[] := '{}';
+  f_keys text[] := '{}';
+  f_left bigint[] := '{}';
+  v_due_limits smallint[] := '{}';
+  v_due_keys text[] := '{}';
+  w_ids bigint[] := '{}';
+  w_lanes smallint[] := '{}';
   -- what is decided: who starts, with the slots it needs; who is set aside, for which key
   t_ids bigint[] := '{}';
+  v_taken bigint[] := '{}';
+  t_xmins xid[] := '{}';
+  t_expired boolean[] := '{}';
   s_ids bigint[] := '{}';
   s_limits smallint[] := '{}';
   s_keys text[] := '{}';
@@ -87,11 +115,21 @@ declare
 begin
   if not pg_try_advisory_xact_lock(${jobs}.lock_limits(p_queue)) then
     v_news := '{"busy": true}';
-  elsif not exists (
-    select from ${jobs}.queue q join ${jobs}.limit_gate g on g.queue_id = q.id
-    where q.id = p_queue and q.version = p_version and g.opened)
-  then
-    v_news := '{"closed": true}';
+  else
+    select q.id is not null, o.last_value, r.ids, r.kinds, r.paths, r.maxes, r.bursts, r.costs, r.rates,
+      exists (select from ${jobs}.key_pause z where z.queue_id = p_queue)
+    into v_open, v_last, r_ids, r_kinds, r_paths, r_maxes, r_bursts, r_costs, v_rates, v_pauses
+    from ${jobs}.slot_order o cross join (
+      select array_agg(r.id) as ids, array_agg(r.kind) as kinds, array_agg(r.key_path) as paths, array_agg(r.max) as maxes,
+        array_agg(r.burst) as bursts, array_agg(r.cost) as costs, coalesce(bool_or(r.rate is not null), false) as rates
+      from ${jobs}.limit_rules(p_queue) r
+    ) r left join lateral (
+      select q.id from ${jobs}.queue q join ${jobs}.limit_gate g on g.queue_id = q.id
+      where q.id = p_queue and q.version = p_version and g.opened offset 0
+    ) q on true;
+    if not v_open then
+      v_news := '{"closed": true}';
+    end if;
   end if;
   if v_news is not null then
     return query select null::bigint, null::smallint, null::integer, null::smallint, null::smallint, null::smallint, null::bigint,
@@ -111,225 +149,210 @@ begin
             and j.lease_until is not null offset 0)
       returning s.limit_id, s.key
     )
-    select coalesce(array_agg(g.limit_id), '{}'), coalesce(array_agg(g.key), '{}') into v_free_limits, v_free_keys
+    select coalesce(array_agg(g.limit_id), '{}'), coalesce(array_agg(g.key), '{}') into f_limits, f_keys
     from (select distinct limit_id, key from gone where key <> '') g;
   end if;
-  -- what is not used is not looked up
-  select o.last_value, exists (select from ${jobs}.limit_rule r where r.queue_id = p_queue and r.rate is not null),
-    exists (select from ${jobs}.key_pause z where z.queue_id = p_queue)
-  into v_last, v_rates, v_pauses from ${jobs}.slot_order o;
   if v_rates then
-    select array_agg(d.limit_id), array_agg(d.key) into v_due_limits, v_due_keys
+    select coalesce(array_agg(d.limit_id), '{}'), coalesce(array_agg(d.key), '{}') into v_due_limits, v_due_keys
     from (
       select b.limit_id, b.key from ${jobs}.bucket b
       where b.queue_id = p_queue and b.wake_at <= v_now
       order by b.wake_at limit 100
-    ) d;
+    ) d
+    where not exists (select from unnest(f_limits, f_keys) f (limit_id, key) where f.limit_id = d.limit_id and f.key = d.key);
+    f_limits := f_limits || v_due_limits;
+    f_keys := f_keys || v_due_keys;
   end if;
-
-  with wanted as materialized (
-    select w.lane, w.at, w.id, w.back, w.room, w.until, w.line::integer as line, l.kind
-    from unnest(p_lanes, p_ats, p_ids, p_backs, p_rooms, p_untils) with ordinality w (lane, at, id, back, room, until, line)
-    join ${jobs}.lane l on l.queue_id = p_queue and l.id = w.lane % 10000
-  ), rules as materialized (
-    select * from ${jobs}.limit_rules(p_queue)
-  ), live as materialized (
+  select jsonb_object_agg(l.limit_id || ' ' || l.key, l.n), min(l.first) into v_used, v_first
+  from (
     select s.limit_id, s.key, count(*) as n, min(s.seq) as first
     from ${jobs}.slot s where s.queue_id = p_queue and s.seq >= p_since
     group by s.limit_id, s.key
-  ), plain as materialized (
-    select r.kind, ${jobs}.limit_left(r.max, l.n, r.rate, r.burst, r.cost, b.full_at, v_us) as n
-    from rules r
-    left join live l on l.limit_id = r.id and l.key = ''
-    left join lateral (
-      select b.full_at from ${jobs}.bucket b
-      where v_rates and b.queue_id = p_queue and b.limit_id = r.id and b.key = '' offset 0
-    ) b on true
-    where r.key_path = ''
-  ), freed as materialized (
-    select f.limit_id, f.key, case when z.key is null
-      then least(p_depth, ${jobs}.limit_left(r.max, l.n, r.rate, r.burst, r.cost, b.full_at, v_us)) else 0 end as n
-    from (
-      select u.limit_id, u.key from unnest(v_free_limits, v_free_keys) u (limit_id, key)
-      union
-      select u.limit_id, u.key from unnest(v_due_limits, v_due_keys) u (limit_id, key)
-    ) f
-    join rules r on r.id = f.limit_id
-    left join live l on l.limit_id = f.limit_id and l.key = f.key
-    left join lateral (
-      select b.full_at from ${jobs}.bucket b
-      where v_rates and b.queue_id = p_queue and b.limit_id = f.limit_id and b.key = f.key offset 0
-    ) b on true
-    left join lateral (
-      select z.key from ${jobs}.key_pause z
-      where v_pauses and z.queue_id = p_queue and z.limit_id = f.limit_id and z.key = f.key
-        and (z.paused_until is null or z.paused_until > v_now) offset 0
-    ) z on true
-  ), waiting as materialized (
-    select j.id, j.lane - 10000 as lane, j.run_at, j.kind, j.payload, j.xmin
-    from freed f
-    cross join lateral (
-      select p.job_id from ${jobs}.parked p
-      where p.queue_id = p_queue and p.limit_id = f.limit_id and p.key = f.key and exists (
-        select from ${jobs}.job j where j.id = p.job_id and j.queue_id = p_queue and j.lane between 10000 and 19999 offset 0)
-      order by p.priority desc, p.run_at, p.job_id
-      limit f.n
-    ) p
-    cross join lateral (
-      select j.id, j.lane, j.run_at, j.kind, j.payload, j.xmin
-      from ${jobs}.job j where j.id = p.job_id and j.queue_id = p_queue offset 0
-    ) j
-  ), seen as materialized (
-    select one.id, w.line, one.run_at, one.kind, one.payload, one.xmin, one.expired
-    from wanted w
-    left join plain k on k.kind = w.kind
-    cross join lateral (
-      select j.id, j.run_at, j.kind, j.payload, j.xmin, j.lease_until is not null as expired
-      from ${jobs}.job j
-      where j.queue_id = p_queue and j.lane = w.lane and j.lane > -1
-        and (j.run_at, j.id) > (w.at - w.back * interval '1 ms', case when w.back > 0 then 0 else w.id end)
-        and j.run_at <= least(v_now, w.at - w.until * interval '1 ms')
-        and (j.lease_until is null or (j.lease_until < v_now and v_now < p_take_over_until))
-      order by j.run_at, j.id
-      limit greatest(least(w.room, p_room), case when exists (select from rules r where r.key_path <> '') then p_depth end)
-    ) one
-    where coalesce(k.n, 1) > 0 and not exists (select from plain q where q.kind = '' and q.n <= 0)
-  ), candidate as materialized (
-    select c.*, row_number() over (order by c.picked desc, c.line, c.run_at, c.id)::integer as at
-    from (
-      -- one that was put off since it was parked goes back to its lane
-      select p.id, w.line, p.run_at, p.kind, p.payload, p.xmin, false as expired, true as picked
-      from waiting p join wanted w on w.lane = p.lane
-      where p.run_at <= v_now
-      union all
-      select s.id, s.line, s.run_at, s.kind, s.payload, s.xmin, s.expired, false from seen s
-    ) c
-  ), need as materialized (
-    select c.at, r.id as limit_id, k.key
-    from candidate c
-    join rules r on r.kind in ('', c.kind)
-    cross join lateral (
-      select case when r.key_path = '' then '' else left(nullif(c.payload #>> r.path, ''), 512) end as key
-    ) k
-    where k.key is not null
-  ), part as materialized (
-    select k.limit_id, k.key, row_number() over ()::integer as number, case when z.key is null
-      then ${jobs}.limit_left(r.max, l.n, r.rate, r.burst, r.cost, b.full_at, v_us) else 0 end as n
-    from (select distinct p.limit_id, p.key from need p) k
-    join rules r on r.id = k.limit_id
-    left join live l on l.limit_id = k.limit_id and l.key = k.key
-    left join lateral (
-      select b.full_at from ${jobs}.bucket b
-      where v_rates and b.queue_id = p_queue and b.limit_id = k.limit_id and b.key = k.key offset 0
-    ) b on true
-    left join lateral (
-      select z.key from ${jobs}.key_pause z
-      where v_pauses and z.queue_id = p_queue and z.limit_id = k.limit_id and z.key = k.key
-        and (z.paused_until is null or z.paused_until > v_now) offset 0
-    ) z on true
-  )
-  select c.ids, c.lines, c.picked, c.expired, c.xmins, n.ats, n.parts, l.limits, l.keys, l.lefts,
-    array(select p.id from waiting p), (select min(l.first) from live l), exists (select from plain k where k.n <= 0)
-  into c_ids, c_lines, c_picked, c_expired, c_xmins, n_at, n_part, l_limit, l_key, l_left, v_waiting, v_first, v_blocked
-  from (
-    select array_agg(c.id order by c.at) as ids, array_agg(c.line order by c.at) as lines,
-      array_agg(c.picked order by c.at) as picked, array_agg(c.expired order by c.at) as expired,
-      array_agg(c.xmin order by c.at) as xmins
-    from candidate c
-  ) c cross join (
-    select array_agg(n.at order by n.at, n.number) as ats, array_agg(n.number order by n.at, n.number) as parts
-    from (select n.at, p.number from need n join part p on p.limit_id = n.limit_id and p.key = n.key) n
-  ) n cross join (
-    select array_agg(p.limit_id order by p.number) as limits, array_agg(p.key order by p.number) as keys,
-      array_agg(p.n order by p.number) as lefts
-    from part p
   ) l;
 
-  v_room := p_room;
-  for i in 1 .. coalesce(cardinality(c_ids), 0) loop
-    exit when v_room = 0;
-    v_starts := v_rooms[c_lines[i]] > 0;
-    v_full := 0;
-    v_next := v_need;
-    while n_at[v_next] = i loop
-      if l_left[n_part[v_next]] <= 0 then
-        v_starts := false;
-        if l_key[n_part[v_next]] = '' then
-          v_blocked := true;
-        else
-          v_full := n_part[v_next];
-        end if;
-      end if;
-      v_next := v_next + 1;
-    end loop;
-    if v_starts then
-      v_room := v_room - 1;
-      v_rooms[c_lines[i]] := v_rooms[c_lines[i]] - 1;
-      t_ids := t_ids || c_ids[i];
-      while v_need < v_next loop
-        l_left[n_part[v_need]] := l_left[n_part[v_need]] - 1;
-        s_ids := s_ids || c_ids[i];
-        s_limits := s_limits || l_limit[n_part[v_need]];
-        s_keys := s_keys || l_key[n_part[v_need]];
-        v_need := v_need + 1;
-      end loop;
-    elsif v_full > 0 and not c_expired[i] then
-      k_ids := k_ids || c_ids[i];
-      k_limits := k_limits || l_limit[v_full];
-      k_keys := k_keys || l_key[v_full];
-      k_picked := k_picked || c_picked[i];
+  -- what holds for all, or for a kind
+  for i in 1 .. coalesce(cardinality(r_ids), 0) loop
+    if r_paths[i] <> '' then
+      v_depth := p_depth;
+      continue;
     end if;
-    v_need := v_next;
+    l_names := l_names || (r_ids[i] || ' ');
+    l_rules := l_rules || i;
+    l_keys := l_keys || ''::text;
+    l_left := l_left || ${jobs}.limit_left(p_queue, r_ids[i], '', r_maxes[i], (v_used ->> (r_ids[i] || ' '))::bigint,
+      r_bursts[i], r_costs[i], v_now, false);
+    if l_left[cardinality(l_left)] = 0 then
+      v_blocked := true;
+      if r_kinds[i] = '' then
+        v_room := 0;
+      else
+        select array_agg(case when k.kind = r_kinds[i] then 0 else w.room end order by w.line) into v_rooms
+        from unnest(p_lanes, v_rooms) with ordinality w (lane, room, line)
+        left join lateral (
+          select l.kind from ${jobs}.lane l where l.queue_id = p_queue and l.id = w.lane % 10000 offset 0
+        ) k on true;
+      end if;
+    end if;
   end loop;
 
+  if cardinality(f_limits) > 0 then
+    for i in 1 .. cardinality(f_limits) loop
+      v_at := array_position(r_ids, f_limits[i]);
+      if v_at is null then
+        f_left := f_left || 0::bigint;
+        continue;
+      end if;
+      v_name := f_limits[i] || ' ' || f_keys[i];
+      l_names := l_names || v_name;
+      l_rules := l_rules || v_at;
+      l_keys := l_keys || f_keys[i];
+      l_left := l_left || ${jobs}.limit_left(p_queue, f_limits[i], f_keys[i], r_maxes[v_at], (v_used ->> v_name)::bigint,
+        r_bursts[v_at], r_costs[v_at], v_now, v_pauses);
+      f_left := f_left || least(p_depth, l_left[cardinality(l_left)]);
+    end loop;
+    select coalesce(array_agg(w.id), '{}'), coalesce(array_agg(w.lane), '{}') into w_ids, w_lanes
+    from unnest(f_limits, f_keys, f_left) f (limit_id, key, n)
+    cross join lateral (
+      select j.id, (j.lane - 10000)::smallint as lane
+      from ${jobs}.parked p cross join lateral (
+        select j.id, j.lane from ${jobs}.job j
+        where j.id = p.job_id and j.queue_id = p_queue and j.lane between 10000 and 19999 offset 0
+      ) j
+      where p.queue_id = p_queue and p.limit_id = f.limit_id and p.key = f.key
+      order by p.priority desc, p.run_at, p.job_id
+      limit f.n
+    ) w;
+  end if;
+
+  if v_room > 0 then
+    for c in
+      -- one that was put off since it was parked goes back to its lane
+      select j.id, w.line, j.run_at, j.kind, j.payload, j.xmin, false as expired, true as picked
+      from unnest(w_ids, w_lanes) p (id, lane)
+      join unnest(p_lanes) with ordinality w (lane, line) on w.lane = p.lane
+      cross join lateral (
+        select j.id, j.run_at, j.kind, j.payload, j.xmin from ${jobs}.job j where j.id = p.id and j.queue_id = p_queue offset 0
+      ) j
+      where j.run_at <= v_now
+      union all
+      select one.id, w.line, one.run_at, one.kind, one.payload, one.xmin, one.expired, false
+      from unnest(p_lanes, p_ats, p_ids, p_backs, v_rooms, p_untils) with ordinality w (lane, at, id, back, room, until, line)
+      cross join lateral (
+        select j.id, j.run_at, j.kind, j.payload, j.xmin, j.lease_until is not null as expired
+        from ${jobs}.job j
+        where j.queue_id = p_queue and j.lane = w.lane and j.lane > -1
+          and (j.run_at, j.id) > (w.at - w.back * interval '1 ms', case when w.back > 0 then 0 else w.id end)
+          and j.run_at <= least(v_now, w.at - w.until * interval '1 ms')
+          and (j.lease_until is null or (j.lease_until < v_now and v_now < p_take_over_until))
+        order by j.run_at, j.id
+        limit greatest(least(w.room, v_room), v_depth)
+      ) one
+      where w.room > 0
+      order by picked desc, line, run_at, id
+    loop
+      exit when v_room = 0;
+      v_starts := v_rooms[c.line] > 0;
+      v_full := null;
+      v_all := '{}';
+      for i in 1 .. cardinality(r_ids) loop
+        continue when r_kinds[i] <> '' and r_kinds[i] <> c.kind;
+        v_key := '';
+        if r_paths[i] <> '' then
+          v_key := left(nullif(c.payload #>> string_to_array(r_paths[i], '.'), ''), 512);
+          continue when v_key is null;
+        end if;
+        v_name := r_ids[i] || ' ' || v_key;
+        v_at := array_position(l_names, v_name);
+        if v_at is null then
+          v_at := cardinality(l_names) + 1;
+          l_names := l_names || v_name;
+          l_rules := l_rules || i;
+          l_keys := l_keys || v_key;
+          l_left := l_left || ${jobs}.limit_left(p_queue, r_ids[i], v_key, r_maxes[i], (v_used ->> v_name)::bigint,
+            r_bursts[i], r_costs[i], v_now, v_pauses);
+        end if;
+        v_all := v_all || v_at;
+        if l_left[v_at] <= 0 then
+          v_starts := false;
+          if v_key = '' then
+            v_blocked := true;
+          else
+            v_full := v_at;
+          end if;
+        end if;
+      end loop;
+      if v_starts then
+        v_room := v_room - 1;
+        v_rooms[c.line] := v_rooms[c.line] - 1;
+        t_ids := t_ids || c.id;
+        t_xmins := t_xmins || c.xmin;
+        t_expired := t_expired || c.expired;
+        foreach v_at in array v_all loop
+          l_left[v_at] := l_left[v_at] - 1;
+          s_ids := s_ids || c.id;
+          s_limits := s_limits || r_ids[l_rules[v_at]];
+          s_keys := s_keys || l_keys[v_at];
+        end loop;
+      elsif v_full is not null and not c.expired then
+        k_ids := k_ids || c.id;
+        k_limits := k_limits || r_ids[l_rules[v_full]];
+        k_keys := k_keys || l_keys[v_full];
+        k_picked := k_picked || c.picked;
+      end if;
+    end loop;
+  end if;
+
   if cardinality(t_ids) > 0 then
-    return query
-    with free as materialized (
+    -- as they were judged: nobody has replaced payload or time since
+    select coalesce(array_agg(f.id), '{}') into v_taken
+    from (
       select j.id from ${jobs}.job j
-      where j.queue_id = p_queue and j.id = any(t_ids)
-        -- as it was judged: nobody has replaced its payload or its time since
-        and j.xmin = c_xmins[array_position(c_ids, j.id)]
+      where j.queue_id = p_queue and j.id = any(t_ids) and j.xmin = t_xmins[array_position(t_ids, j.id)]
         and (j.lease_until is null or (j.lease_until < v_now and v_now < p_take_over_until))
       for update skip locked
-    ), told as (
+    ) f;
+    if p_tells then
       insert into ${jobs}.event (job_id, started_at, attempt, worker, queue_id, generation, event, details)
       select j.id, case when told.rescue then j.claimed_at end, j.attempt + 1, p_worker, j.queue_id, j.generation,
         case when told.rescue then 'rescued' else 'started' end,
         case when told.rescue then jsonb_build_object('worker', abs(j.worker)) end
       from ${jobs}.job j cross join (values (true), (false)) told (rescue)
-      where p_tells and j.queue_id = p_queue and j.id = any(array(select f.id from free f))
+      where j.queue_id = p_queue and j.id = any(v_taken)
         and case when told.rescue
           then j.lease_until is not null and (select q.history from ${jobs}.queue q where q.id = p_queue) in ('exceptions', 'full')
-          else (select q.history from ${jobs}.queue q where q.id = p_queue) = 'full' end
-    ), taken as (
+          else (select q.history from ${jobs}.queue q where q.id = p_queue) = 'full' end;
+    end if;
+    return query
+    with taken as (
       update ${jobs}.job j
       set lease_until = v_now + p_lease_ms * interval '1 ms', claimed_at = v_now, worker = p_worker, attempt = j.attempt + 1,
         crashes = j.crashes + (j.lease_until is not null)::integer,
         lane = case when j.lane between 10000 and 19999 then j.lane - 10000 else j.lane end
-      where j.queue_id = p_queue and j.id = any(array(select f.id from free f))
+      where j.queue_id = p_queue and j.id = any(v_taken)
       returning j.id, j.lane, j.attempt, j.failures, j.crashes, j.attempts, j.timeout_ms, j.run_at, j.payload, j.headers,
         j.kind, j.cancel_at
     ), slots as (
       insert into ${jobs}.slot (queue_id, limit_id, key, job_id, attempt, worker)
       select p_queue, s.limit_id, s.key, t.id, t.attempt, p_worker
       from taken t join unnest(s_ids, s_limits, s_keys) s (id, limit_id, key) on s.id = t.id
-    ), unparked as (
-      delete from ${jobs}.parked p
-      where p.queue_id = p_queue and p.job_id = any(v_waiting) and p.job_id = any(array(select t.id from taken t))
-    ), spent as (
+    )
+    select t.id, t.lane, t.attempt, t.failures, t.crashes, t.attempts, t.timeout_ms, t.run_at, t.payload, t.headers, t.kind,
+      case when t.cancel_at is null then t_expired[array_position(t_ids, t.id)] end, t.id = any(w_ids), null::jsonb
+    from taken t;
+    if cardinality(w_ids) > 0 then
+      delete from ${jobs}.parked p where p.queue_id = p_queue and p.job_id = any(w_ids) and p.job_id = any(v_taken);
+    end if;
+    if v_rates then
       insert into ${jobs}.bucket as b (queue_id, limit_id, key, full_at)
       select p_queue, u.limit_id, u.key, v_us + u.n * r.cost
       from (
         select s.limit_id, s.key, count(*) as n
-        from taken t join unnest(s_ids, s_limits, s_keys) s (id, limit_id, key) on s.id = t.id
+        from unnest(s_ids, s_limits, s_keys) s (id, limit_id, key) where s.id = any(v_taken)
         group by s.limit_id, s.key
       ) u join ${jobs}.limit_rules(p_queue) r on r.id = u.limit_id and r.rate is not null
       on conflict (queue_id, limit_id, key)
-      do update set full_at = greatest(b.full_at, v_us) + (excluded.full_at - v_us)
-    )
-    select t.id, t.lane, t.attempt, t.failures, t.crashes, t.attempts, t.timeout_ms, t.run_at, t.payload, t.headers, t.kind,
-      case when t.cancel_at is null then c_expired[array_position(c_ids, t.id)] end, t.id = any(v_waiting), null::jsonb
-    from taken t;
+      do update set full_at = greatest(b.full_at, v_us) + (excluded.full_at - v_us);
+    end if;
   end if;
 
   v_news := jsonb_build_object('since', least(v_first, v_last), 'blocked', v_blocked, 'parked', 0, 'strays', 0);
@@ -357,11 +380,11 @@ begin
     )
     select v_news || jsonb_build_object('parked', count(*)) into v_news from moved;
   end if;
-  if cardinality(v_waiting) > 0 then
+  if cardinality(w_ids) > 0 then
     -- its key has room, and it does not start here now: back to where all look for it
     with stray as materialized (
       select j.id from ${jobs}.job j
-      where j.queue_id = p_queue and j.lane between 10000 and 19999 and j.id = any(v_waiting) and not j.id = any(k_ids)
+      where j.queue_id = p_queue and j.lane between 10000 and 19999 and j.id = any(w_ids) and not j.id = any(k_ids)
       for update skip locked
     ), moved as (
       update ${jobs}.job j set lane = j.lane - 10000
@@ -373,44 +396,37 @@ begin
     select v_news || jsonb_build_object('strays', count(*)) into v_news from moved;
   end if;
 
-  if v_rates and (cardinality(k_ids) > 0 or v_due_limits is not null or cardinality(v_free_limits) > 0) then
-    -- keys of a rate for which jobs are parked: when the next of them may start
-    insert into ${jobs}.bucket as b (queue_id, limit_id, key, full_at, wake_at)
-    select p_queue, u.limit_id, u.key, 0, null
+  if v_rates then
+    if cardinality(k_ids) > 0 or cardinality(f_limits) > 0 then
+      -- keys of a rate for which jobs are parked: when the next of them may start
+      insert into ${jobs}.bucket as b (queue_id, limit_id, key, full_at, wake_at)
+      select p_queue, u.limit_id, u.key, 0, null
+      from (
+        select k.limit_id, k.key from unnest(k_limits, k_keys) k (limit_id, key)
+        union
+        select u.limit_id, u.key from unnest(f_limits, f_keys) u (limit_id, key)
+      ) u join ${jobs}.limit_rules(p_queue) r on r.id = u.limit_id and r.rate is not null
+      on conflict (queue_id, limit_id, key) do update set wake_at = (
+        select t.at
+        from ${jobs}.limit_rules(p_queue) r
+        cross join lateral (select to_timestamp((b.full_at + r.cost - r.burst * r.cost) / 1000000.0) as at) t
+        where r.id = excluded.limit_id and t.at > v_now and exists (
+          select from ${jobs}.parked p where p.queue_id = p_queue and p.limit_id = excluded.limit_id and p.key = excluded.key));
+    end if;
+    -- a command of its own: it sees what was spent
+    select v_news || jsonb_build_object('wait', case when min(w.at_us) is not null
+      then ceil(greatest(0, min(w.at_us) - v_us) / 1000.0) end) into v_news
     from (
-      select k.limit_id, k.key from unnest(k_limits, k_keys) k (limit_id, key)
-      union
-      select u.limit_id, u.key from unnest(v_due_limits, v_due_keys) u (limit_id, key)
-      union
-      select u.limit_id, u.key from unnest(v_free_limits, v_free_keys) u (limit_id, key)
-    ) u join ${jobs}.limit_rules(p_queue) r on r.id = u.limit_id and r.rate is not null
-    on conflict (queue_id, limit_id, key) do update set wake_at = (
-      select t.at
+      select b.full_at + r.cost - r.burst * r.cost as at_us
       from ${jobs}.limit_rules(p_queue) r
-      cross join lateral (select to_timestamp((b.full_at + r.cost - r.burst * r.cost) / 1000000.0) as at) t
-      where r.id = excluded.limit_id and t.at > v_now and exists (
-        select from ${jobs}.parked p where p.queue_id = p_queue and p.limit_id = excluded.limit_id and p.key = excluded.key));
+      join ${jobs}.bucket b on b.queue_id = p_queue and b.limit_id = r.id and b.key = ''
+      where r.rate is not null and r.burst * r.cost - greatest(b.full_at - v_us, 0) < r.cost
+      union all
+      (select floor(extract(epoch from b.wake_at) * 1000000)::bigint from ${jobs}.bucket b
+       where b.queue_id = p_queue and b.wake_at is not null order by b.wake_at limit 1)
+    ) w;
   end if;
-
-  if not v_rates then
-    return query select null::bigint, null::smallint, null::integer, null::smallint, null::smallint, null::smallint,
-      null::bigint, null::timestamptz, null::jsonb, null::jsonb, null::text, null::boolean, null::boolean, v_news;
-    return;
-  end if;
-  -- a command of its own: it sees what was spent
-  return query
-  select null::bigint, null::smallint, null::integer, null::smallint, null::smallint, null::smallint, null::bigint,
-      null::timestamptz, null::jsonb, null::jsonb, null::text, null::boolean, null::boolean,
-    v_news || jsonb_build_object('wait', case when min(w.at_us) is not null
-      then ceil(greatest(0, min(w.at_us) - v_us) / 1000.0) end)
-  from (
-    select b.full_at + r.cost - r.burst * r.cost as at_us
-    from ${jobs}.limit_rules(p_queue) r
-    join ${jobs}.bucket b on b.queue_id = p_queue and b.limit_id = r.id and b.key = ''
-    where r.rate is not null and ${jobs}.limit_left(null, null, r.rate, r.burst, r.cost, b.full_at, v_us) = 0
-    union all
-    (select floor(extract(epoch from b.wake_at) * 1000000)::bigint from ${jobs}.bucket b
-     where b.queue_id = p_queue and b.wake_at is not null order by b.wake_at limit 1)
-  ) w;
+  return query select null::bigint, null::smallint, null::integer, null::smallint, null::smallint, null::smallint,
+    null::bigint, null::timestamptz, null::jsonb, null::jsonb, null::text, null::boolean, null::boolean, v_news;
 end $$;
 `;

@@ -77,22 +77,13 @@ begin
   ), room as materialized (
     -- the next job of a key that has some running is let go with the end of one of these
     select k.limit_id, k.key, least(1000, case
-      when z.key is not null or (not p_all and l.n > 0) then 0
+      when not p_all and l.n > 0 then 0
       else (
-        select ${jobs}.limit_left(r.max, l.n, r.rate, r.burst, r.cost, b.full_at, v_us)
+        select ${jobs}.limit_left(p_queue, r.id, k.key, r.max, l.n, r.burst, r.cost, v_now, true)
         from ${jobs}.limit_rules(p_queue) r where r.id = k.limit_id)
       end) as n
     from keyed k
     left join live l on l.limit_id = k.limit_id and l.key = k.key
-    left join lateral (
-      select b.full_at from ${jobs}.bucket b
-      where b.queue_id = p_queue and b.limit_id = k.limit_id and b.key = k.key offset 0
-    ) b on true
-    left join lateral (
-      select z.key from ${jobs}.key_pause z
-      where z.queue_id = p_queue and z.limit_id = k.limit_id and z.key = k.key
-        and (z.paused_until is null or z.paused_until > v_now) offset 0
-    ) z on true
   ), head as materialized (
     select p.job_id from room k cross join lateral (
       select p.job_id from ${jobs}.parked p

@@ -1,0 +1,53 @@
+import type { LimitedClaims } from "../store/transitions/claim-limited.js";
+import { QueueLimits } from "./limits.js";
+
+const answer = (refused?: "busy"): LimitedClaims => ({
+  claims: [],
+  picked: new Set(),
+  since: "0",
+  parked: 0,
+  strays: 0,
+  blocked: false,
+  waitMs: undefined,
+  ...(refused ? { refused } : {}),
+});
+
+function learnt(...answers: ("busy" | undefined)[]): QueueLimits {
+  const limits = new QueueLimits();
+  for (const one of answers) limits.learn(answer(one), 1);
+  return limits;
+}
+const times = <T>(count: number, one: T): T[] => Array.from({ length: count }, () => one);
+
+describe("between claims of a queue with limits", () => {
+  it("there is no rest where nobody else claims", () => {
+    expect(learnt().restMs).toBe(0);
+    expect(learnt(undefined, undefined).restMs).toBe(0);
+  });
+
+  it("who is refused comes again in a moment, later when it is refused again", () => {
+    const most = (count: number) =>
+      Math.max(...times(200, 0).map(() => learnt(...times(count, "busy" as const)).restMs));
+    expect(most(1)).toBeGreaterThan(1);
+    expect(most(1)).toBeLessThan(1.6);
+    expect(most(9)).toBeGreaterThan(8);
+    expect(most(9)).toBeLessThanOrEqual(12);
+  });
+
+  it("the more often one is refused, the longer the next ones gather room; at most 8 ms", () => {
+    const rest = (count: number) => learnt(...times(count, "busy" as const), undefined).restMs;
+    expect(rest(2)).toBeCloseTo(1.44);
+    expect(rest(4)).toBeGreaterThan(rest(2));
+    expect(rest(50)).toBeCloseTo(7.68);
+  });
+
+  it("the rest is forgotten when nobody is in the way any more", () => {
+    const limits = learnt(...times(50, "busy" as const));
+    const rests = times(60, 0).map(() => {
+      limits.learn(answer(), 1);
+      return limits.restMs;
+    });
+    expect(rests).toEqual([...rests].sort((a, b) => b - a));
+    expect(rests.at(-1)).toBe(0);
+  });
+});
