@@ -78,7 +78,10 @@ export function open({ url }) {
         JobsModule.forRoot({ connection }),
         JobsModule.forWorker({
           imports: [moduleOf({ providers: [handlers, ...(beside ? [besideOf()] : [])] })],
-          queues: { bench: slots ? { concurrency: slots } : SLOTS },
+          queues: {
+            bench: slots ? { concurrency: slots } : SLOTS,
+            ...(beside ? { default: {} } : {}),
+          },
         }),
       ]);
     },
@@ -112,7 +115,7 @@ function handlersOf(handle, { enhanced, limits }) {
   return Handlers;
 }
 
-/** What else an app may have, in queues of its own: schedules, limits, subscribers. */
+/** What else an app may have, in another queue: schedules, limits, subscribers. */
 function besideOf() {
   class Beside {
     nightly() {}
@@ -121,18 +124,17 @@ function besideOf() {
   }
   const on = (method, decorator) =>
     decorator(Beside.prototype, method, Object.getOwnPropertyDescriptor(Beside.prototype, method));
-  on("nightly", ScheduledJob("beside.nightly", { cron: "0 3 * * *", queue: "beside" }));
+  on("nightly", ScheduledJob("beside.nightly", { cron: "0 3 * * *" }));
   on(
     "limited",
     JobHandler(
       defineJob("beside.limited", {
-        queue: "beside-limited",
         limit: { key: "tenant", max: 3 },
         rate: { max: 100, per: "1m" },
       }),
     ),
   );
-  on("placed", OnEvent(defineEvent("beside.placed"), { name: "beside.placed", queue: "beside" }));
+  on("placed", OnEvent(defineEvent("beside.placed"), { name: "beside.placed" }));
   return Beside;
 }
 

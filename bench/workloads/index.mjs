@@ -161,7 +161,7 @@ export const WORKLOADS = [
   },
   {
     name: "drain-beside",
-    title: "drain no-ops, in an app with a schedule, limits and a subscriber in other queues",
+    title: "drain no-ops, in an app with a schedule, limits and a subscriber in another queue",
     peers: ["ours"],
     run: drain,
     full: { jobs: 100_000, beside: true },

@@ -55,7 +55,8 @@ create function ${jobs}.claim_limited(
 returns table (id bigint, lane smallint, attempt integer, failures smallint, crashes smallint, attempts smallint,
   timeout_ms bigint, run_at timestamptz, payload jsonb, headers jsonb, kind text, rescued boolean, picked boolean, news jsonb)
 language plpgsql volatile
--- each look-up by its key, whatever the statistics: a join planned for others has walked the whole backlog
+-- Each look-up by its key, whatever the statistics: a join planned for others has walked the whole backlog. Where two indexes
+-- could serve, conditions stand outside of it; rows that were found are changed by their place.
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
@@ -100,9 +101,11 @@ declare
   v_due_keys text[] := '{}';
   w_ids bigint[] := '{}';
   w_lanes smallint[] := '{}';
+  w_ats tid[] := '{}';
   -- what is decided: who starts, with the slots it needs; who is set aside, for which key
   t_ids bigint[] := '{}';
   v_taken bigint[] := '{}';
+  v_ats tid[];
   t_xmins xid[] := '{}';
   t_expired boolean[] := '{}';
   s_ids bigint[] := '{}';
@@ -142,7 +145,7 @@ begin
   if cardinality(p_over) > 0 then
     with gone as (
       delete from ${jobs}.slot s
-      where s.queue_id = p_queue and s.job_id = any(p_over)
+      where s.queue_id = p_queue and s.job_id = any(p_over) and s.seq >= p_since
         and not exists (
           select from ${jobs}.job j
           where j.id = s.job_id and j.queue_id = p_queue and j.attempt = s.attempt and j.worker = s.worker
@@ -210,15 +213,15 @@ begin
         r_bursts[v_at], r_costs[v_at], v_now, v_pauses);
       f_left := f_left || least(p_depth, l_left[cardinality(l_left)]);
     end loop;
-    select coalesce(array_agg(w.id), '{}'), coalesce(array_agg(w.lane), '{}') into w_ids, w_lanes
+    select coalesce(array_agg(w.id), '{}'), coalesce(array_agg(w.lane), '{}'), coalesce(array_agg(w.at), '{}')
+    into w_ids, w_lanes, w_ats
     from unnest(f_limits, f_keys, f_left) f (limit_id, key, n)
     cross join lateral (
-      select j.id, (j.lane - 10000)::smallint as lane
+      select j.id, (j.lane - 10000)::smallint as lane, p.ctid as at
       from ${jobs}.parked p cross join lateral (
-        select j.id, j.lane from ${jobs}.job j
-        where j.id = p.job_id and j.queue_id = p_queue and j.lane between 10000 and 19999 offset 0
+        select j.id, j.lane from ${jobs}.job j where j.id = p.job_id and j.queue_id = p_queue offset 0
       ) j
-      where p.queue_id = p_queue and p.limit_id = f.limit_id and p.key = f.key
+      where p.queue_id = p_queue and p.limit_id = f.limit_id and p.key = f.key and j.lane between 10000 and 19999
       order by p.priority desc, p.run_at, p.job_id
       limit f.n
     ) w;
@@ -304,20 +307,19 @@ begin
 
   if cardinality(t_ids) > 0 then
     -- as they were judged: nobody has replaced payload or time since
-    select coalesce(array_agg(f.id), '{}') into v_taken
-    from (
-      select j.id from ${jobs}.job j
-      where j.queue_id = p_queue and j.id = any(t_ids) and j.xmin = t_xmins[array_position(t_ids, j.id)]
-        and (j.lease_until is null or (j.lease_until < v_now and v_now < p_take_over_until))
-      for update skip locked
-    ) f;
+    select coalesce(array_agg(j.id), '{}'), coalesce(array_agg(j.at), '{}') into v_taken, v_ats
+    from unnest(t_ids, t_xmins) t (id, seen) cross join lateral (
+      select j.id, j.ctid as at, j.xmin, j.lease_until
+      from ${jobs}.job j where j.id = t.id and j.queue_id = p_queue offset 0 for update skip locked
+    ) j
+    where j.xmin = t.seen and (j.lease_until is null or (j.lease_until < v_now and v_now < p_take_over_until));
     if p_tells then
       insert into ${jobs}.event (job_id, started_at, attempt, worker, queue_id, generation, event, details)
       select j.id, case when told.rescue then j.claimed_at end, j.attempt + 1, p_worker, j.queue_id, j.generation,
         case when told.rescue then 'rescued' else 'started' end,
         case when told.rescue then jsonb_build_object('worker', abs(j.worker)) end
       from ${jobs}.job j cross join (values (true), (false)) told (rescue)
-      where j.queue_id = p_queue and j.id = any(v_taken)
+      where j.ctid = any(v_ats)
         and case when told.rescue
           then j.lease_until is not null and (select q.history from ${jobs}.queue q where q.id = p_queue) in ('exceptions', 'full')
           else (select q.history from ${jobs}.queue q where q.id = p_queue) = 'full' end;
@@ -328,7 +330,7 @@ begin
       set lease_until = v_now + p_lease_ms * interval '1 ms', claimed_at = v_now, worker = p_worker, attempt = j.attempt + 1,
         crashes = j.crashes + (j.lease_until is not null)::integer,
         lane = case when j.lane between 10000 and 19999 then j.lane - 10000 else j.lane end
-      where j.queue_id = p_queue and j.id = any(v_taken)
+      where j.ctid = any(v_ats)
       returning j.id, j.lane, j.attempt, j.failures, j.crashes, j.attempts, j.timeout_ms, j.run_at, j.payload, j.headers,
         j.kind, j.cancel_at
     ), slots as (
@@ -340,7 +342,8 @@ begin
       case when t.cancel_at is null then t_expired[array_position(t_ids, t.id)] end, t.id = any(w_ids), null::jsonb
     from taken t;
     if cardinality(w_ids) > 0 then
-      delete from ${jobs}.parked p where p.queue_id = p_queue and p.job_id = any(w_ids) and p.job_id = any(v_taken);
+      delete from ${jobs}.parked p where p.ctid = any(array(
+        select w.at from unnest(w_ids, w_ats) w (id, at) where w.id = any(v_taken)));
     end if;
     if v_rates then
       insert into ${jobs}.bucket as b (queue_id, limit_id, key, full_at)
@@ -358,12 +361,12 @@ begin
   v_news := jsonb_build_object('since', least(v_first, v_last), 'blocked', v_blocked, 'parked', 0, 'strays', 0);
   if cardinality(k_ids) > 0 then
     with free as materialized (
-      select j.id from ${jobs}.job j
-      where j.queue_id = p_queue and j.lane between 0 and 9999 and j.lease_until is null and j.id = any(k_ids)
-      for update skip locked
+      select j.at from unnest(k_ids) k (id) cross join lateral (
+        select j.ctid as at, j.lane, j.lease_until from ${jobs}.job j where j.id = k.id and j.queue_id = p_queue offset 0 for update skip locked
+      ) j
+      where j.lane between 0 and 9999 and j.lease_until is null
     ), moved as (
-      update ${jobs}.job j set lane = j.lane + 10000
-      where j.queue_id = p_queue and j.id = any(array(select f.id from free f))
+      update ${jobs}.job j set lane = j.lane + 10000 where j.ctid = any(array(select f.at from free f))
       returning j.id
     ), parked as (
       insert into ${jobs}.parked (queue_id, job_id, limit_id, key, priority, run_at)
@@ -380,18 +383,19 @@ begin
     )
     select v_news || jsonb_build_object('parked', count(*)) into v_news from moved;
   end if;
-  if cardinality(w_ids) > 0 then
+  if not w_ids <@ (v_taken || k_ids) then
     -- its key has room, and it does not start here now: back to where all look for it
     with stray as materialized (
-      select j.id from ${jobs}.job j
-      where j.queue_id = p_queue and j.lane between 10000 and 19999 and j.id = any(w_ids) and not j.id = any(k_ids)
-      for update skip locked
+      select j.at from unnest(w_ids) w (id) cross join lateral (
+        select j.id, j.ctid as at, j.lane from ${jobs}.job j where j.id = w.id and j.queue_id = p_queue offset 0 for update skip locked
+      ) j
+      where j.lane between 10000 and 19999 and not j.id = any(k_ids)
     ), moved as (
-      update ${jobs}.job j set lane = j.lane - 10000
-      where j.queue_id = p_queue and j.id = any(array(select s.id from stray s))
+      update ${jobs}.job j set lane = j.lane - 10000 where j.ctid = any(array(select s.at from stray s))
       returning j.id
     ), unparked as (
-      delete from ${jobs}.parked p where p.queue_id = p_queue and p.job_id = any(array(select m.id from moved m))
+      delete from ${jobs}.parked p where p.ctid = any(array(
+        select w.at from unnest(w_ids, w_ats) w (id, at) where w.id = any(array(select m.id from moved m))))
     )
     select v_news || jsonb_build_object('strays', count(*)) into v_news from moved;
   end if;

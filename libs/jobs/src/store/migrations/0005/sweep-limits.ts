@@ -47,12 +47,12 @@ begin
   end if;
 
   -- the sign makes the id nobody's: whoever froze for longer than the lease can neither renew nor settle
-  update ${jobs}.job j set worker = -j.worker
-  where j.queue_id = p_queue and j.id = any(array(
-    select d.id from ${jobs}.job d
-    where d.queue_id = p_queue and d.lease_until < v_now and d.worker > 0 and d.id = any(array(
-      select s.job_id from ${jobs}.slot s where s.queue_id = p_queue))
-    for update skip locked));
+  update ${jobs}.job j set worker = -j.worker where j.ctid = any(array(
+    select d.at from ${jobs}.slot s cross join lateral (
+      select d.ctid as at from ${jobs}.job d
+      where d.id = s.job_id and d.queue_id = p_queue and d.lease_until < v_now and d.worker > 0 offset 0 for update skip locked
+    ) d
+    where s.queue_id = p_queue));
   delete from ${jobs}.slot s
   where s.queue_id = p_queue and not exists (
     select from ${jobs}.job j
@@ -85,36 +85,36 @@ begin
     from keyed k
     left join live l on l.limit_id = k.limit_id and l.key = k.key
   ), head as materialized (
-    select p.job_id from room k cross join lateral (
-      select p.job_id from ${jobs}.parked p
+    select p.job_id, p.at from room k cross join lateral (
+      select p.job_id, p.ctid as at from ${jobs}.parked p
       where p.queue_id = p_queue and p.limit_id = k.limit_id and p.key = k.key
       order by p.priority desc, p.run_at, p.job_id
       limit case when p_forget then 1000 else 20 end
     ) p
     where k.n > 0
   ), next as materialized (
-    select p.job_id from room k cross join lateral (
-      select p.job_id from ${jobs}.parked p
-      where p.queue_id = p_queue and p.limit_id = k.limit_id and p.key = k.key and exists (
-        select from ${jobs}.job j where j.id = p.job_id and j.queue_id = p_queue and j.lane between 10000 and 19999 offset 0)
+    select p.job_id, p.at from room k cross join lateral (
+      select p.job_id, p.ctid as at from ${jobs}.parked p
+      where p.queue_id = p_queue and p.limit_id = k.limit_id and p.key = k.key and (
+        select j.lane from ${jobs}.job j where j.id = p.job_id and j.queue_id = p_queue) between 10000 and 19999
       order by p.priority desc, p.run_at, p.job_id
       limit k.n
     ) p
   ), free as materialized (
-    select j.id from ${jobs}.job j
-    where j.queue_id = p_queue and j.lane between 10000 and 19999 and j.id = any(array(select n.job_id from next n))
-    for update skip locked
+    select j.at from next n cross join lateral (
+      select j.ctid as at, j.lane from ${jobs}.job j where j.id = n.job_id and j.queue_id = p_queue offset 0 for update skip locked
+    ) j
+    where j.lane between 10000 and 19999
   ), moving as (
-    update ${jobs}.job j set lane = j.lane - 10000
-    where j.queue_id = p_queue and j.id = any(array(select f.id from free f))
+    update ${jobs}.job j set lane = j.lane - 10000 where j.ctid = any(array(select f.at from free f))
     returning j.id
   ), gone as (
     -- and those that were cancelled, or deleted, while they were parked
-    delete from ${jobs}.parked p
-    where p.queue_id = p_queue
-      and (p.job_id = any(array(select m.id from moving m)) or p.job_id = any(array(
-        select h.job_id from head h where not exists (
-          select from ${jobs}.job j where j.queue_id = p_queue and j.id = h.job_id and j.lane between 10000 and 19999 offset 0))))
+    delete from ${jobs}.parked p where p.ctid = any(array(
+      select n.at from next n where n.job_id = any(array(select m.id from moving m))
+      union
+      select h.at from head h where (
+        select j.lane from ${jobs}.job j where j.id = h.job_id and j.queue_id = p_queue) between 10000 and 19999 is not true))
   )
   select (select count(*) from moving), last.limit_id, last.key into v_moved, v_limit, v_key
   from (select 1) one left join (
