@@ -22,7 +22,9 @@ export async function limited(stage, { jobs, hot = 0, keys, processes, ...work }
   const reports = await Promise.all(workers.map((worker) => worker.call("report", jobs)));
   await (hot > 0 ? sleep(SETTLED_MS) : producer.call("settled"));
   await settledExactlyOnce(stage, reports, { jobs, beside: hot });
-  const first = Math.min(...reports.map((report) => report.first));
-  const last = Math.max(...reports.map((report) => report.last));
+  // one of them may have come too late for a few keys
+  const took = reports.filter((report) => report.first !== undefined);
+  const first = Math.min(...took.map((report) => report.first));
+  const last = Math.max(...took.map((report) => report.last));
   return { rate: (jobs / (last - first)) * 1_000, serverMs: (serverMs / jobs) * 1_000 };
 }

@@ -8,7 +8,6 @@ import type { QueueLimits } from "./limits.js";
 import { type Outage, unanswered } from "./outage.js";
 import type { ClaimAsk, QueueWorker } from "./queue-worker.js";
 import type { Slots } from "./slots.js";
-import { pause } from "./wait.js";
 
 // Claims for the queues of this process, on a connection of their own, under an id that belongs to it: when the
 // connection is lost, claims without an answer are forgotten, and the next ones carry a new id.
@@ -95,8 +94,7 @@ export class Claimer {
         if (!ask) break;
         await this.take(queue, ask);
         if (this.ports.open()) this.ports.slots.fill(queue);
-        const restMs = queue.limits?.restMs ?? 0;
-        if (restMs > 0) await pause(restMs);
+        await queue.limits?.rest(() => queue.mostlyFree);
       }
       return true;
     } catch (error) {

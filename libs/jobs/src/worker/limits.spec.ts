@@ -34,20 +34,41 @@ describe("between claims of a queue with limits", () => {
     expect(most(9)).toBeLessThanOrEqual(12);
   });
 
-  it("the more often one is refused, the longer the next ones gather room; at most 8 ms", () => {
+  it("the more often one is refused, the longer the next ones gather room; at most 10 ms", () => {
     const rest = (count: number) => learnt(...times(count, "busy" as const), undefined).restMs;
-    expect(rest(2)).toBeCloseTo(1.44);
+    expect(rest(2)).toBeCloseTo(1.96);
     expect(rest(4)).toBeGreaterThan(rest(2));
-    expect(rest(50)).toBeCloseTo(7.68);
+    expect(rest(50)).toBeCloseTo(9.8);
   });
 
   it("the rest is forgotten when nobody is in the way any more", () => {
     const limits = learnt(...times(50, "busy" as const));
-    const rests = times(60, 0).map(() => {
+    const rests = times(120, 0).map(() => {
       limits.learn(answer(), 1);
       return limits.restMs;
     });
     expect(rests).toEqual([...rests].sort((a, b) => b - a));
     expect(rests.at(-1)).toBe(0);
+  });
+
+  it("ends with what is over, once there is room enough; not for who was refused", async () => {
+    const limits = learnt(...times(50, "busy" as const), undefined);
+    let room = 0;
+    let over = false;
+    const rested = limits.rest(() => room >= 2).then(() => (over = true));
+    room = 1;
+    limits.ended("1");
+    await Promise.resolve();
+    expect(over).toBe(false);
+    room = 2;
+    limits.ended("2");
+    await rested;
+    expect(limits.restMs).toBeGreaterThan(9);
+    const refused = learnt(...times(5, "busy" as const));
+    const from = performance.now();
+    const again = refused.rest(() => true);
+    refused.ended("3");
+    await again;
+    expect(performance.now() - from).toBeGreaterThan(3);
   });
 });

@@ -12,9 +12,9 @@ const BUSY_MS = 0.5;
 const MOST_BUSY_MS = 8;
 /** The more often another one is at it, the longer claims are left to gather room: fewer and larger ones cost less. */
 const REST_MS = 1;
-const MOST_REST_MS = 8;
-const MORE_REST = 1.5;
-const LESS_REST = 0.96;
+const MOST_REST_MS = 10;
+const MORE_REST = 2;
+const LESS_REST = 0.98;
 /** Until the gate is open. */
 const CLOSED_MS = 250;
 
@@ -26,12 +26,15 @@ export class QueueLimits {
   #since: { worker: number; seq: string } | undefined;
   #busy = 0;
   #restMs = 0;
+  /** Somebody rests: something is over. */
+  #rested: (() => void) | undefined;
   /** In so many ms another claim is worth while, unasked; undefined: no limit kept a job from starting. */
   againMs: number | undefined;
 
   /** A job of this process is over: its slot is free as soon as a claim has said so. */
   ended(id: string): void {
     this.#over.push(id);
+    this.#rested?.();
   }
 
   /** How long to wait before the next claim. */
@@ -39,6 +42,22 @@ export class QueueLimits {
     if (this.#busy > 0)
       return Math.min(BUSY_MS * 2 ** this.#busy, MOST_BUSY_MS) * (0.5 + Math.random());
     return this.#restMs < REST_MS ? 0 : this.#restMs;
+  }
+
+  /** Waits so long; no longer than until there is room enough, unless another one is at it. */
+  async rest(roomEnough: () => boolean): Promise<void> {
+    const ms = this.restMs;
+    const enough = () => this.#busy === 0 && roomEnough();
+    if (ms === 0 || enough()) return;
+    await new Promise<void>((resolve) => {
+      const over = () => {
+        clearTimeout(timer);
+        this.#rested = undefined;
+        resolve();
+      };
+      const timer = setTimeout(over, ms);
+      this.#rested = () => enough() && over();
+    });
   }
 
   get hasEnded(): boolean {

@@ -175,6 +175,11 @@ export class QueueWorker {
     return worthIt ? Math.max(0, room) : 0;
   }
 
+  /** A claim could bring most of what this process can run. */
+  get mostlyFree(): boolean {
+    return this.held * 4 <= this.settings.concurrency;
+  }
+
   /** What to claim now; undefined when there is no room, or no lane that could start one. */
   ask(now: number): ClaimAsk | undefined {
     const { room } = this;
