@@ -188,6 +188,13 @@ describe("who declares what", () => {
     expect(await due(session)).toEqual([]);
   });
 
+  it("one that another service declares still is none, whoever did it last", async () => {
+    await declared({ service: "old" });
+    await aged("6 minutes");
+    expect(await keep(session, "new", ["s"])).toEqual([]);
+    expect(await keep(session, "old", [])).toEqual([]);
+  });
+
   it("an orphan that is declared again is none", async () => {
     await declared({ service: "shop" });
     await aged("6 minutes");

@@ -146,7 +146,7 @@ it("what they throw fails all of them, each by its own attempts", async () => {
 
 it.each([
   ["too few", () => [1], /list with an outcome for each of its 3 jobs, in order, found 1/],
-  ["something else", () => "done", /found string/],
+  ["something else", () => "done", /found "done"/],
 ])("an answer of %s fails all of them, and says why", async (_, body, found) => {
   const jobs = await bench.producer();
   const sent = await jobs.enqueueMany(Index, many(3), { attempts: 1 });
@@ -226,6 +226,103 @@ it("those that still wait when the worker stops go back, without an attempt bein
   expect(called).toBe(0);
   expect(await bench.states()).toEqual({ queued: 3 });
   expect(await row(bench, sent!.id)).toMatchObject({ failures: 0 });
+});
+
+it("one whose lease is lost while it waits is left out, and takes nothing from the others", async () => {
+  const called: number[][] = [];
+  const app = await bench.worker(
+    [
+      batches((items) => void called.push(items.map(({ payload: { n } }) => n)), {
+        batch: { size: 3, wait: "20s" },
+        concurrency: 3,
+      }),
+    ],
+    { lease: "1s" },
+  );
+  const jobs = app.get(JobQueue);
+  const sent = await jobs.enqueueMany(Index, many(2));
+  await until(async () => (await bench.states()).running === 2, { what: "both are claimed" });
+  // Another process has it now, for an hour.
+  await bench.sql(
+    "update jobs.job set attempt = attempt + 1, worker = 999999, lease_until = now() + interval '1 h' where id = $1",
+    [sent[0]!.id.split("-")[1]],
+  );
+  await until(
+    async () => (await bench.sql("select from jobs.worker where lost = 1")).length === 1,
+    { what: "its loss is known", timeout: 30_000 },
+  );
+  // There are three slots: it has left its own.
+  await jobs.enqueueMany(Index, [{ payload: { n: 2 } }, { payload: { n: 3 } }]);
+  await until(() => called.length === 1, { what: "the others are called" });
+  expect(called).toEqual([[1, 2, 3]]);
+  await all("succeeded", 3);
+  expect(await bench.states()).toEqual({ succeeded: 3, running: 1 });
+});
+
+it("those that wait go back when their queue is paused, without an attempt being spent", async () => {
+  let called = 0;
+  const app = await bench.worker([
+    batches(() => void called++, { batch: { size: 3, wait: "1m" } }),
+  ]);
+  const jobs = app.get(JobQueue);
+  const [sent] = await jobs.enqueueMany(Index, many(2));
+  await until(async () => (await bench.states()).running === 2, { what: "they are claimed" });
+  await jobs.queues.pause("default");
+  await until(async () => (await bench.states()).queued === 2, { what: "they are given back" });
+  expect(await row(bench, sent!.id)).toMatchObject({ failures: 0 });
+  await jobs.enqueue(Index, { n: 2 });
+  await jobs.queues.resume("default");
+  await all("succeeded", 3);
+  expect(called).toBe(1);
+});
+
+it("an outcome that takes long keeps no other one", async () => {
+  const gate = new Gate();
+  const jobs = await bench.producer();
+  const sent = await jobs.enqueueMany(Index, many(3));
+  await bench.worker([
+    batches((items) =>
+      items.map(async ({ payload: { n } }) => {
+        if (n === 1) await gate.opened;
+        return n;
+      }),
+    ),
+  ]);
+  await all("succeeded", 2);
+  expect(await bench.state(sent[1]!.id)).toBe("running");
+  gate.open();
+  expect(await reached(bench, sent[1]!.id, "succeeded")).toMatchObject({ result: 1 });
+});
+
+it("the list is theirs: who empties it is called once, and each job ends", async () => {
+  let called = 0;
+  const jobs = await bench.producer();
+  await jobs.enqueueMany(Index, many(3));
+  await bench.worker([
+    batches((items) => {
+      called++;
+      (items as BatchItem<Row>[]).splice(0);
+    }),
+  ]);
+  await all("succeeded", 3);
+  expect(called).toBe(1);
+});
+
+it("one that has killed its process twice is called alone, and waits for nobody", async () => {
+  const called: number[][] = [];
+  const app = await bench.worker([
+    batches((items) => void called.push(items.map(({ payload: { n } }) => n)), {
+      batch: { size: 3, wait: "1m" },
+    }),
+  ]);
+  const jobs = app.get(JobQueue);
+  const { id } = await jobs.enqueue(Index, { n: 7 }, { delay: "1h" });
+  await bench.sql(
+    "update jobs.job set lane = lane + 20000, crashes = 2, run_at = now() where id = $1",
+    [id.split("-")[1]],
+  );
+  await reached(bench, id, "succeeded");
+  expect(called).toEqual([[7]]);
 });
 
 it("larger than what runs at once is refused at boot", async () => {

@@ -265,6 +265,22 @@ describe("subscribers", () => {
     });
   });
 
+  it("that have moved to another service stay while it declares them, whoever did it last", async () => {
+    const front = bench.session();
+    for (const service of ["new", "old"]) {
+      await bench.worker([subscriber({ name: "bill" })], { service });
+      await until(
+        async () =>
+          (await bench.sql("select from jobs.subscription where service = $1", [service]))
+            .length === 1,
+        { what: `${service} has declared it` },
+      );
+    }
+    await bench.sql("update jobs.subscription set declared_at = now() - interval '6 minutes'");
+    expect(await keep(front, "new", [{ event: "order.placed", kind: "bill" }])).toEqual([]);
+    expect(await keep(front, "old", [])).toEqual([]);
+  });
+
   it("have a name that is made of event, class and method unless they say one", async () => {
     class Billing {
       charge(): void {}
@@ -292,6 +308,20 @@ describe("what does not fit", () => {
     [{ priority: 101 }, /priority: expected/],
   ])("%j fails the boot", async (options, found) => {
     await expect(bench.worker([subscriber(options as never)])).rejects.toThrow(found);
+  });
+
+  it("a method with two marks fails the boot: one of them would be lost", async () => {
+    const other = defineEvent("order.cancelled");
+    const Both = subscriber({ name: "both" });
+    OnEvent(other)(Both.prototype, "get", Object.getOwnPropertyDescriptor(Both.prototype, "get")!);
+    await expect(bench.worker([Both])).rejects.toThrow(
+      /Subscriber\.get: expected one of @JobHandler, @ScheduledJob and @OnEvent, found several/,
+    );
+  });
+
+  it.each(["", 0, null, Number.NaN, {}])("subscriptions(%j)", async (event) => {
+    const jobs = await bench.producer();
+    await expect(jobs.subscriptions(event as never)).rejects.toThrow(OptionsError);
   });
 
   it("a name that is too long, or another handler's", async () => {
@@ -332,4 +362,27 @@ it("on a schema without them says so", async () => {
   const jobs = await bench.producer();
   await expect(jobs.publish(OrderPlaced, { orderId: "7" })).rejects.toThrow(SchemaNotReadyError);
   await expect(jobs.subscriptions()).rejects.toThrow(SchemaNotReadyError);
+});
+
+it("a worker with subscribers waits for a schema that has them, and runs nothing without", async () => {
+  const got: string[] = [];
+  const newer = await bench.sql("select * from jobs.migration where version >= 6");
+  await bench.sql("delete from jobs.migration where version >= 6");
+  const jobs = await bench.producer();
+  const { id } = await jobs.enqueue("task", {});
+  await bench.worker([
+    subscriber({ name: "billing" }, ({ orderId }) => void got.push(orderId)),
+    handler("task", () => undefined),
+  ]);
+  const says = () => warned.some(([line]) => /schema/i.test(String(line)));
+  await until(says, { what: "it says so" });
+  expect(await bench.state(id)).toBe("queued");
+  await bench.sql(
+    "insert into jobs.migration select * from json_populate_recordset(null::jobs.migration, $1)",
+    [JSON.stringify(newer)],
+  );
+  await reached(bench, id, "succeeded");
+  await known(1);
+  await jobs.publish(OrderPlaced, { orderId: "7" });
+  await until(() => got.length === 1, { what: "the delivery" });
 });

@@ -3,6 +3,7 @@ import { Logger } from "@nestjs/common";
 import {
   type JobQueue,
   JobQueue as Queue,
+  JobsModule,
   OptionsError,
   UnknownKindError,
   UnknownQueueError,
@@ -10,7 +11,7 @@ import {
   fixed,
 } from "nestjs-pg-jobs";
 import { Gate, Gauge, handler } from "../support/handlers.js";
-import { Bench } from "../support/harness.js";
+import { Bench, feature } from "../support/harness.js";
 import { until } from "../support/until.js";
 
 // What holds over all workers of a database: how many jobs run at once, and how many start in a window.
@@ -268,6 +269,49 @@ describe("changed while workers are at work", () => {
     await finished(1);
     const two = await bench.worker([handler("other", () => {})], { service: "two" });
     await two.get(Queue).enqueue("other", {});
+    await finished(2);
+    expect(await jobs.queues.limits("default")).toMatchObject([{ kind: "task", limit: 3 }]);
+  });
+
+  it("another worker of the same app that says nothing takes nothing away, whenever it is started", async () => {
+    const app = async () =>
+      await bench.app([
+        bench.root(),
+        ...[handler("task", () => {}, { limit: { max: 3 } }), handler("other", () => {})].map(
+          (one) =>
+            JobsModule.forWorker({
+              imports: [feature([one])],
+              poll: "200ms",
+              queues: { default: {} },
+            }),
+        ),
+      ]);
+    for (let turn = 1; turn <= 2; turn++) {
+      const jobs = (await app()).get(Queue);
+      await jobs.enqueue("task", {});
+      await jobs.enqueue("other", {});
+      await finished(2 * turn);
+      expect(await jobs.queues.limits("default")).toMatchObject([{ kind: "task", limit: 3 }]);
+      await bench.closeApps();
+    }
+  });
+
+  it("what has moved to another service is not taken away by the one that had it", async () => {
+    const declaring = handler("task", () => {}, { limit: { max: 3 } });
+    const jobs = await bench.producer();
+    await jobs.enqueue("task", {});
+    for (const service of ["one", "two"]) {
+      await bench.worker([declaring], { service });
+      await until(
+        async () =>
+          (await bench.sql("select from jobs.limit_said where service = $1", [service])).length ===
+          1,
+        { what: `${service} has said it` },
+      );
+    }
+    await finished(1);
+    const one = await bench.worker([handler("other", () => {})], { service: "one" });
+    await one.get(Queue).enqueue("other", {});
     await finished(2);
     expect(await jobs.queues.limits("default")).toMatchObject([{ kind: "task", limit: 3 }]);
   });

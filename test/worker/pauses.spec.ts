@@ -231,6 +231,7 @@ describe("what people say of a pause", () => {
     for (const bad of [
       { until: new Date(Number.NaN) },
       { until: "tomorrow" },
+      { until: new Date(8.64e15) },
       { why: 7 },
       { by: "\0" },
       { wy: "x" },

@@ -137,24 +137,37 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
       );
   }
 
+  get #service(): string {
+    return this.options.service ?? serviceName(process.argv[1]);
+  }
+
+  /** The queues that are served. */
+  #named(handlers: readonly Handler[]): ReadonlyMap<string, ParsedQueueOptions> {
+    const names = new Set(handlers.map(({ definition }) => definition.queue));
+    return this.options.queues ?? new Map([...names].map((name) => [name, DEFAULT_QUEUE]));
+  }
+
+  /** Those that any worker of this app says: what one of them says nothing of is taken away. */
+  #limits(): DeclaredLimit[] {
+    return this.#ofThisApp()
+      .filter((one) => one.#service === this.#service)
+      .flatMap((one) => {
+        const { handlers } = one.#explored();
+        return bounded(one.#named(handlers), handlers);
+      });
+  }
+
   #make(handlers: readonly Handler[]): Worker {
-    const { leaseMs, pollMs, graceMs, queues } = this.options;
-    const named =
-      queues ??
-      new Map(
-        [...new Set(handlers.map(({ definition }) => definition.queue))].map((name) => [
-          name,
-          DEFAULT_QUEUE,
-        ]),
-      );
+    const { leaseMs, pollMs, graceMs } = this.options;
+    const named = this.#named(handlers);
     const { store, hints, database, events, results } = this.#root;
     const { notify, payloadLimit, resultLimit, keepFinishedMs } = this.#root.options;
-    const service = this.options.service ?? serviceName(process.argv[1]);
+    const service = this.#service;
     const released = (queueId: number) => {
       worker.wake(queueId, undefined, true);
       hints.tellOthers({ queueId, behind: true });
     };
-    const limits = new DeclaredLimits(bounded(named, handlers), {
+    const limits = new DeclaredLimits(this.#limits(), {
       store,
       service,
       changed: (queueId) => hints.changed(queueId),

@@ -1,3 +1,4 @@
+import { describe } from "../job/options-check.js";
 import { validate } from "../job/standard-schema.js";
 import { type Result, isVerdict } from "../job/verdict.js";
 import type { Handler } from "./handler.js";
@@ -33,8 +34,9 @@ export class Batch {
     const read = await Promise.all(this.#entries.map((entry) => this.#read(entry)));
     const entries = read.filter((one) => one !== undefined);
     if (entries.length === 0) return;
-    const results = await this.#call(entries.map(({ item }) => item));
-    entries.forEach(({ end }, index) => end(results[index]!));
+    const outcomes = await this.#call(entries.map(({ item }) => item));
+    // One that takes longer keeps none of the others.
+    entries.forEach(({ end }, index) => void resultOf(outcomes[index]).then(end));
   }
 
   /** A payload that does not fit fails its own job only. */
@@ -53,33 +55,44 @@ export class Batch {
     }
   }
 
-  async #call(items: readonly BatchItem[]): Promise<Result[]> {
+  /** The outcome of each of them, or a promise for it. */
+  async #call(items: readonly BatchItem[]): Promise<unknown[]> {
+    // The list is the handler's: it may empty it.
+    const count = items.length;
     try {
-      const outcomes = await this.handler.run(items, items[0]!.job);
-      return await resultsOf(outcomes, items.length);
+      return outcomesOf(await this.handler.run(items, items[0]!.job), count);
     } catch (error) {
-      return items.map(() => ({ type: "threw", error }));
+      return Array.from({ length: count }, () => quiet(Promise.reject(error as Error)));
     }
   }
 }
 
 /** Nothing at all, or a verdict, is meant for each of them. */
-async function resultsOf(outcomes: unknown, count: number): Promise<Result[]> {
+function outcomesOf(outcomes: unknown, count: number): unknown[] {
   if (outcomes === undefined || isVerdict(outcomes))
-    return Array.from({ length: count }, () => ({ type: "returned", value: outcomes }));
-  // An async function for each item: what it rejects with is the outcome of that item.
-  const settled = Array.isArray(outcomes) ? await Promise.allSettled(outcomes) : [];
-  if (!Array.isArray(outcomes) || outcomes.length !== count) {
-    const found = Array.isArray(outcomes) ? String(outcomes.length) : typeof outcomes;
-    throw new TypeError(
-      `outcome of a batch: expected nothing, or a list with an outcome for each of its ${count} jobs, in order, found ${found}`,
-    );
-  }
-  return settled.map((one) => {
-    if (one.status === "rejected") return { type: "threw", error: one.reason as unknown };
-    const value: unknown = one.value;
+    return Array.from({ length: count }, () => outcomes);
+  const list = Array.isArray(outcomes) ? outcomes.map(quiet) : undefined;
+  if (list?.length === count) return list;
+  const found = list ? String(list.length) : describe(outcomes);
+  throw new TypeError(
+    `outcome of a batch: expected nothing, or a list with an outcome for each of its ${count} jobs, in order, found ${found}`,
+  );
+}
+
+/** Its rejection is heard of later, or not at all. */
+function quiet(outcome: unknown): unknown {
+  void Promise.resolve(outcome).catch(() => undefined);
+  return outcome;
+}
+
+/** An async function for each item: what it rejects with is the outcome of that item. */
+async function resultOf(outcome: unknown): Promise<Result> {
+  try {
+    const value: unknown = await outcome;
     return value instanceof Error && !isVerdict(value)
       ? { type: "threw", error: value }
       : { type: "returned", value };
-  });
+  } catch (error) {
+    return { type: "threw", error };
+  }
 }

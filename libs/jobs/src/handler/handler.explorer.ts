@@ -83,6 +83,10 @@ export class HandlerExplorer {
 
   #add(handlers: Map<string, Handler>, problems: string[], found: Found): void {
     const { wrapper, prototype, method, name, metadata, defaults, globals } = found;
+    if (metadata.again)
+      problems.push(
+        `${name}: expected one of @JobHandler, @ScheduledJob and @OnEvent, found several; give each a method of its own`,
+      );
     try {
       const { definition, own, schedule, subscription } = optionsOf(metadata, name);
       const other = handlers.get(definition.kind);

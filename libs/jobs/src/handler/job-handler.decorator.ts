@@ -7,14 +7,30 @@ import type { HandlerOptions } from "../job/handler-options.js";
 export const JOB_HANDLER = "nestjs-pg-jobs:handler";
 
 /** Of a kind of jobs; or of an event, whose deliveries have a kind of their own. */
-export type HandlerMetadata =
+export type HandlerMetadata = (
   | {
       definition: Definition | string;
       options: HandlerOptions;
       /** Its options have a timetable too. */
       scheduled?: boolean;
     }
-  | { event: EventDefinition | string; options: HandlerOptions };
+  | { event: EventDefinition | string; options: HandlerOptions }
+) & {
+  /** The method has another mark, which this one hides. */
+  again?: boolean;
+};
+
+/** Marks a method; that it was marked before stays known. */
+export const marked =
+  (metadata: HandlerMetadata): MethodDecorator =>
+  (target, method, descriptor) => {
+    const again = Reflect.hasOwnMetadata(JOB_HANDLER, descriptor.value as object);
+    return SetMetadata(JOB_HANDLER, again ? { ...metadata, again } : metadata)(
+      target,
+      method,
+      descriptor,
+    ) as void;
+  };
 
 /**
  * Makes a provider's method the handler of a kind of job: it gets the payload and the {@link JobContext}.
@@ -25,4 +41,4 @@ export type HandlerMetadata =
 export const JobHandler = (
   definition: Definition | string,
   options: HandlerOptions = {},
-): MethodDecorator => SetMetadata(JOB_HANDLER, { definition, options } as HandlerMetadata);
+): MethodDecorator => marked({ definition, options });

@@ -1,7 +1,6 @@
-import { SetMetadata } from "@nestjs/common";
 import type { EventDefinition } from "../job/event-definition.js";
 import type { HandlerOptions } from "../job/handler-options.js";
-import { type HandlerMetadata, JOB_HANDLER } from "./job-handler.decorator.js";
+import { marked } from "./job-handler.decorator.js";
 
 /** The options of `@OnEvent`: how its deliveries run, like those of `@JobHandler`, and which it gets. */
 export interface OnEventOptions extends HandlerOptions {
@@ -27,4 +26,4 @@ export interface OnEventOptions extends HandlerOptions {
 export const OnEvent = (
   event: EventDefinition | string,
   options: OnEventOptions = {},
-): MethodDecorator => SetMetadata(JOB_HANDLER, { event, options } as HandlerMetadata);
+): MethodDecorator => marked({ event, options });

@@ -1,8 +1,7 @@
-import { SetMetadata } from "@nestjs/common";
 import type { Definition } from "../job/definition.js";
 import type { HandlerOptions } from "../job/handler-options.js";
 import type { Timetable } from "../job/schedule.js";
-import { type HandlerMetadata, JOB_HANDLER } from "./job-handler.decorator.js";
+import { marked } from "./job-handler.decorator.js";
 
 /** The options of `@ScheduledJob`. */
 export interface ScheduledJobOptions extends Timetable, HandlerOptions {
@@ -19,5 +18,4 @@ export interface ScheduledJobOptions extends Timetable, HandlerOptions {
 export const ScheduledJob = (
   definition: Definition | string,
   options: ScheduledJobOptions,
-): MethodDecorator =>
-  SetMetadata(JOB_HANDLER, { definition, options, scheduled: true } as HandlerMetadata);
+): MethodDecorator => marked({ definition, options, scheduled: true });

@@ -24,6 +24,7 @@ export interface PauseView extends PauseOrder {
 }
 
 const MAX_WORDS = 1_000;
+const LAST_MS = Date.UTC(10_000, 0) - 1;
 
 /** Says to `check` what does not fit. */
 export function readPause(check: OptionsCheck, options: PauseOptions): PauseOrder {
@@ -36,7 +37,14 @@ export function readPause(check: OptionsCheck, options: PauseOptions): PauseOrde
     return null;
   };
   const { until } = options;
-  if (until !== undefined && !(types.isDate(until) && until.getTime() > 0))
-    check.expected("until", "a valid Date", until);
+  if (
+    until !== undefined &&
+    !(types.isDate(until) && until.getTime() > 0 && until.getTime() <= LAST_MS)
+  )
+    check.expected(
+      "until",
+      "a valid Date before the year 10000; without it the pause has no end",
+      until,
+    );
   return { by: words("by"), why: words("why"), until: until ?? null };
 }

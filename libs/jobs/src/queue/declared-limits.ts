@@ -1,6 +1,6 @@
 import type { LimitRule } from "../job/limit.js";
 import { isNotAllowed } from "../pg/sqlstate.js";
-import { LIMITS_SINCE, WHOLE, saidOf, setRules } from "../store/limits/rules.js";
+import { LIMITS_SINCE, WHOLE, own, saidOf, setRules } from "../store/limits/rules.js";
 import { sweep } from "../store/limits/sweep.js";
 import type { Store } from "../store/store.js";
 
@@ -42,7 +42,12 @@ export class DeclaredLimits {
     let changed = false;
     for (const [kind, rules] of wanted) {
       const declared = JSON.stringify(rules);
-      if (said.some((one) => one.kind === kind && one.declared === declared)) continue;
+      const known = said.find((one) => one.kind === kind);
+      if (known?.declared === declared) {
+        // Whoever said it last may take it away: that is this service now.
+        if (known.service !== service) await own(store, queueId, { kind, declared, service });
+        continue;
+      }
       const order = { kind, rules, said: { declared, service } };
       changed = (await store.transaction((run) => setRules({ run }, queueId, order))) || changed;
     }

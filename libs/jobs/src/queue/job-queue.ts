@@ -145,7 +145,9 @@ export class JobQueue {
 
   /** Who gets an event, or all that anybody has subscribed to. @throws SchemaNotReadyError */
   async subscriptions(event?: EventDefinition | string): Promise<SubscriptionView[]> {
-    const name = readable("event", () => event && resolveEvent(event).event);
+    const name = readable("event", () =>
+      event === undefined ? undefined : resolveEvent(event).event,
+    );
     return await this.#checked("read", async () => {
       await this.store.needs(EVENTS_SINCE, "events");
       return await list(this.store, name);

@@ -34,6 +34,8 @@ export interface ClaimerPorts {
   misplaced(claims: readonly Claim[]): Promise<void>;
   /** Whether this process takes jobs now. */
   open(): boolean;
+  /** The next claim may be a while off: others can take what this process could not. */
+  rests(queue: QueueWorker): void;
   /** Jobs can run again that stand behind the place where claims of this queue are. */
   strayed(queue: QueueWorker): void;
 }
@@ -94,7 +96,9 @@ export class Claimer {
         if (!ask) break;
         await this.take(queue, ask);
         if (this.ports.open()) this.ports.slots.fill(queue);
-        await queue.limits?.rest(() => queue.mostlyFree);
+        if (!queue.limits) continue;
+        this.ports.rests(queue);
+        await queue.limits.rest(() => queue.mostlyFree);
       }
       return true;
     } catch (error) {

@@ -1,5 +1,4 @@
 import type { Attempt } from "./attempt.js";
-import type { QueueWorker } from "./queue-worker.js";
 
 /** Jobs of a batch handler that have a slot and wait for others to be called together with. */
 export class Gathering {
@@ -21,10 +20,11 @@ export class Gathering {
     else this.#timer = setTimeout(() => this.#flush(), this.options.waitMs);
   }
 
-  /** Those of this queue that wait; they are not waiting any more. */
-  take(queue: QueueWorker): Attempt[] {
-    const taken = this.#waiting.filter(({ heldBy }) => heldBy === queue);
-    this.#waiting = this.#waiting.filter(({ heldBy }) => heldBy !== queue);
+  /** Those of them that wait; they are not waiting any more. */
+  take(which: (attempt: Attempt) => boolean): Attempt[] {
+    const taken = this.#waiting.filter(which);
+    if (taken.length === 0) return taken;
+    this.#waiting = this.#waiting.filter((attempt) => !taken.includes(attempt));
     if (this.#waiting.length === 0) this.#stop();
     return taken;
   }

@@ -79,6 +79,7 @@ export class QueueLimits {
   /** Such a claim wrote nothing: what it was to tell is told by the next one. */
   untold(over: readonly string[]): void {
     this.#over = [...over, ...this.#over];
+    this.#depth = 0;
   }
 
   learn({ refused, since, parked, blocked, waitMs }: LimitedClaims, worker: number): void {

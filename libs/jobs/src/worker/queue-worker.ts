@@ -284,6 +284,11 @@ export class QueueWorker {
     slots.stuck++;
   }
 
+  /** Its lane is not to start anything now. */
+  pauses({ claim }: Attempt): boolean {
+    return this.#served(claim).closed;
+  }
+
   /** It waited in vain: lost, or handed back. */
   forgetWaiting(attempt: Attempt): void {
     const { waiting } = this.#served(attempt.claim);

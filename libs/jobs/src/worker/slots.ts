@@ -143,6 +143,9 @@ export class Slots implements SettleListener, TransactionListener {
     for (let attempt = queue.next(); attempt; attempt = queue.next()) this.#start(queue, attempt);
     for (const attempt of queue.takeStranded())
       this.#end(attempt, { verb: "hand-back", started: false, quarantine: false });
+    for (const gathering of this.#gatherings.values())
+      for (const attempt of gathering.take((one) => one.heldBy === queue && queue.pauses(one)))
+        this.#ended(queue, attempt, undefined);
   }
 
   /** The renewing thread found a claim that is not ours any more. */
@@ -250,7 +253,8 @@ export class Slots implements SettleListener, TransactionListener {
     for (const attempt of queue.takeWaiting())
       this.#end(attempt, { verb: "hand-back", started: false, quarantine: false });
     for (const gathering of this.#gatherings.values())
-      for (const attempt of gathering.take(queue)) this.#ended(queue, attempt, undefined);
+      for (const attempt of gathering.take(({ heldBy }) => heldBy === queue))
+        this.#ended(queue, attempt, undefined);
   }
 
   /** The grace period is over: tells every body to stop. */

@@ -191,6 +191,9 @@ export class Worker {
       register: () => this.#presence.register(),
       misplaced: (claims) => this.#misplaced(claims),
       open: () => this.#open,
+      rests: (queue) => {
+        if (queue.leftOver) this.#tellOthers(queue);
+      },
       strayed: (queue) => {
         queue.cursor.rescan(monotonic());
         queue.want();
@@ -540,13 +543,17 @@ export class Worker {
     if (this.state === "draining" || !this.#quarantine.open || !this.#queues.includes(queue))
       return this.#slots.handBackWaiting(queue);
     this.#lookout.claimed(queue);
-    if (queue.othersWait) {
-      queue.othersWait = false;
-      if (queue.leftOver) this.ports.tellOthers(queue.settings.id);
-    }
+    this.#tellOthers(queue);
     // What moved during the pause after a failure was not heeded.
     if (!fed) this.#moved(queue);
     else if (queue.empty) this.#revisits.emptied(queue);
+  }
+
+  /** They were not told of jobs that this process might have taken all by itself. */
+  #tellOthers(queue: QueueWorker): void {
+    if (!queue.othersWait) return;
+    queue.othersWait = false;
+    if (queue.leftOver) this.ports.tellOthers(queue.settings.id);
   }
 }
 

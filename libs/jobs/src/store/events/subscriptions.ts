@@ -69,7 +69,7 @@ const keepSubscriptions = new Statement(
   (jobs) => `
 with kept as (
   update ${jobs}.subscription s set declared_at = now(), orphaned_at = null, retired_at = null
-  where s.service = $1::text and (s.event, s.kind) in (select * from unnest($2::text[], $3::text[]))
+  where (s.event, s.kind) in (select * from unnest($2::text[], $3::text[]))
     and (s.declared_at < now() - interval '1 minute' or s.orphaned_at is not null)
 )
 update ${jobs}.subscription s

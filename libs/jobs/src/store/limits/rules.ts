@@ -198,3 +198,12 @@ export async function setRules(
   if (added || changed) await runner.run(raiseVersion, [queueId]);
   return added || changed;
 }
+
+/** The same, said by another service from now on; what calls have changed stays. */
+export async function own(
+  runner: Runner,
+  queueId: number,
+  { kind, declared, service }: { kind: string; declared: string; service: string },
+): Promise<void> {
+  await runner.run(say, [queueId, kind, declared, service]);
+}

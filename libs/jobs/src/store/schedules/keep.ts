@@ -18,7 +18,7 @@ const keepSchedules = new Statement(
   (jobs) => `
 with kept as (
   update ${jobs}.schedule s set declared_at = now(), orphaned_at = null
-  where s.service = $1::text and s.name = any($2::text[]) and s.retired_at is null
+  where s.name = any($2::text[]) and s.retired_at is null
     and (s.declared_at < now() - interval '1 minute' or s.orphaned_at is not null)
 )
 update ${jobs}.schedule s
@@ -29,7 +29,7 @@ where s.service = $1::text and s.name <> all($2::text[]) and s.retired_at is nul
 returning s.name, s.retired_at is not null`,
 );
 
-/** Says that `service` still declares these; answers what it does not any more, each once. */
+/** Says that these are declared still, whoever did it last; answers what `service` does not any more, each once. */
 export async function keep(
   runner: Runner,
   service: string,

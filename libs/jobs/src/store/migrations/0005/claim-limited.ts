@@ -253,11 +253,12 @@ begin
       where w.room > 0
       order by picked desc, line, run_at, id
     loop
-      exit when v_room = 0;
+      -- of many lanes: no more is set aside at once than there is time for
+      exit when v_room = 0 or cardinality(k_ids) >= greatest(p_depth, 1000);
       v_starts := v_rooms[c.line] > 0;
       v_full := null;
       v_all := '{}';
-      for i in 1 .. cardinality(r_ids) loop
+      for i in 1 .. coalesce(cardinality(r_ids), 0) loop
         continue when r_kinds[i] <> '' and r_kinds[i] <> c.kind;
         v_key := '';
         if r_paths[i] <> '' then
