@@ -228,37 +228,6 @@ it("those that still wait when the worker stops go back, without an attempt bein
   expect(await row(bench, sent!.id)).toMatchObject({ failures: 0 });
 });
 
-it("one whose lease is lost while it waits is left out, and takes nothing from the others", async () => {
-  const called: number[][] = [];
-  const app = await bench.worker(
-    [
-      batches((items) => void called.push(items.map(({ payload: { n } }) => n)), {
-        batch: { size: 3, wait: "20s" },
-        concurrency: 3,
-      }),
-    ],
-    { lease: "1s" },
-  );
-  const jobs = app.get(JobQueue);
-  const sent = await jobs.enqueueMany(Index, many(2));
-  await until(async () => (await bench.states()).running === 2, { what: "both are claimed" });
-  // Another process has it now, for an hour.
-  await bench.sql(
-    "update jobs.job set attempt = attempt + 1, worker = 999999, lease_until = now() + interval '1 h' where id = $1",
-    [sent[0]!.id.split("-")[1]],
-  );
-  await until(
-    async () => (await bench.sql("select from jobs.worker where lost = 1")).length === 1,
-    { what: "its loss is known", timeout: 30_000 },
-  );
-  // There are three slots: it has left its own.
-  await jobs.enqueueMany(Index, [{ payload: { n: 2 } }, { payload: { n: 3 } }]);
-  await until(() => called.length === 1, { what: "the others are called" });
-  expect(called).toEqual([[1, 2, 3]]);
-  await all("succeeded", 3);
-  expect(await bench.states()).toEqual({ succeeded: 3, running: 1 });
-});
-
 it("those that wait go back when their queue is paused, without an attempt being spent", async () => {
   let called = 0;
   const app = await bench.worker([
