@@ -1,4 +1,3 @@
-import { types } from "node:util";
 import type { Definition } from "./definition.js";
 import type { Duration } from "./duration.js";
 import { OptionsCheck } from "./options-check.js";
@@ -55,7 +54,6 @@ export const ENQUEUE_KEYS = "delay at priority queue attempts timeout key window
 );
 const ON_CONFLICT = ["keep", "replace-payload", "replace-time", "replace"] as const;
 const KEY = /^[^\0\p{Cs}]{1,512}$/u;
-const LAST_MS = Date.UTC(10_000, 0) - 1;
 
 /** Checks the options of one `enqueue`. @throws OptionsError with all problems. */
 export function parseEnqueueOptions(
@@ -77,7 +75,7 @@ export function parseEnqueueOptions(
     attempts: check.integer("attempts", given.attempts, 1, 1000) ?? attempts,
     timeoutMs: check.duration("timeout", given.timeout) ?? timeoutMs,
     delayMs: check.duration("delay", given.delay, 0) ?? 0,
-    at: parseAt(check, given.at),
+    at: check.date("at", given.at) ?? null,
     key: parseKey(check, given.key),
     unique: parseUnique(check, given),
   };
@@ -97,15 +95,6 @@ function parseUnique(
   const windowMs = check.duration("window", window) ?? null;
   const word = check.word("onConflict", onConflict, ON_CONFLICT) ?? "keep";
   return windowMs === null && word === "keep" ? null : { windowMs, onConflict: word };
-}
-
-function parseAt(check: OptionsCheck, value: unknown): Date | null {
-  if (value === undefined) return null;
-  const ms = types.isDate(value) ? value.getTime() : Number.NaN;
-  // a copy: the caller may change his before it is sent
-  if (ms >= 0 && ms <= LAST_MS) return new Date(ms);
-  check.expected("at", "a valid Date in the years 1970..9999", value);
-  return null;
 }
 
 function parseKey(check: OptionsCheck, value: unknown): string | null {

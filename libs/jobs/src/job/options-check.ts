@@ -9,6 +9,8 @@ export function isName(value: unknown): value is string {
   return typeof value === "string" && value.length <= 128 && NAME.test(value);
 }
 
+const LAST_MS = Date.UTC(10_000, 0) - 1;
+
 /**
  * Collects what is wrong with the options of one call, so that all of it is told at once.
  * Each reader returns the checked value, or undefined when it is absent or bad.
@@ -76,6 +78,14 @@ export class OptionsCheck {
     if (ms >= min && ms <= max) return ms;
     const range = max === Infinity ? `at least ${min} ms` : `${min}..${max} ms`;
     return this.expected(at, `a duration of ${range}`, value);
+  }
+
+  /** A point in time that PostgreSQL reads, from `first` on, in ms; a copy: the caller may change his before it is sent. */
+  date(at: string, value: unknown, first = 0): Date | undefined {
+    if (value === undefined) return undefined;
+    const ms = types.isDate(value) ? value.getTime() : Number.NaN;
+    if (ms >= first && ms <= LAST_MS) return new Date(ms);
+    return this.expected(at, "a valid Date in the years 1970..9999", value);
   }
 
   /** The name of a kind or queue. */

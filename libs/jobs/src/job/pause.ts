@@ -1,4 +1,3 @@
-import { types } from "node:util";
 import { OptionsCheck } from "./options-check.js";
 
 /** Who pauses something, why, and until when. */
@@ -24,7 +23,6 @@ export interface PauseView extends PauseOrder {
 }
 
 const MAX_WORDS = 1_000;
-const LAST_MS = Date.UTC(10_000, 0) - 1;
 
 /** Says to `check` what does not fit. */
 export function readPause(check: OptionsCheck, options: PauseOptions): PauseOrder {
@@ -36,15 +34,9 @@ export function readPause(check: OptionsCheck, options: PauseOptions): PauseOrde
     check.expected(at, `at most ${MAX_WORDS} characters without NUL`, value);
     return null;
   };
-  const { until } = options;
-  if (
-    until !== undefined &&
-    !(types.isDate(until) && until.getTime() > 0 && until.getTime() <= LAST_MS)
-  )
-    check.expected(
-      "until",
-      "a valid Date before the year 10000; without it the pause has no end",
-      until,
-    );
-  return { by: words("by"), why: words("why"), until: until ?? null };
+  return {
+    by: words("by"),
+    why: words("why"),
+    until: check.date("until", options.until, 1) ?? null,
+  };
 }

@@ -24,7 +24,7 @@ export class Gathering {
   take(which: (attempt: Attempt) => boolean): Attempt[] {
     const taken = this.#waiting.filter(which);
     if (taken.length === 0) return taken;
-    this.#waiting = this.#waiting.filter((attempt) => !taken.includes(attempt));
+    this.#waiting = this.#waiting.filter((attempt) => !which(attempt));
     if (this.#waiting.length === 0) this.#stop();
     return taken;
   }

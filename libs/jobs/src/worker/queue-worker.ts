@@ -284,7 +284,12 @@ export class QueueWorker {
     slots.stuck++;
   }
 
-  /** Its lane is not to start anything now. */
+  /** Some of its lanes are paused. */
+  get pausing(): boolean {
+    return this.#lanes.length < this.#byLane.size;
+  }
+
+  /** Its lane is paused. */
   pauses({ claim }: Attempt): boolean {
     return this.#served(claim).closed;
   }

@@ -143,6 +143,7 @@ export class Slots implements SettleListener, TransactionListener {
     for (let attempt = queue.next(); attempt; attempt = queue.next()) this.#start(queue, attempt);
     for (const attempt of queue.takeStranded())
       this.#end(attempt, { verb: "hand-back", started: false, quarantine: false });
+    if (!queue.pausing) return;
     for (const gathering of this.#gatherings.values())
       for (const attempt of gathering.take((one) => one.heldBy === queue && queue.pauses(one)))
         this.#ended(queue, attempt, undefined);

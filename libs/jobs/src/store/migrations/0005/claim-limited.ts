@@ -97,8 +97,6 @@ declare
   f_limits smallint[] := '{}';
   f_keys text[] := '{}';
   f_left bigint[] := '{}';
-  v_due_limits smallint[] := '{}';
-  v_due_keys text[] := '{}';
   w_ids bigint[] := '{}';
   w_lanes smallint[] := '{}';
   w_ats tid[] := '{}';
@@ -156,15 +154,13 @@ begin
     from (select distinct limit_id, key from gone where key <> '') g;
   end if;
   if v_rates then
-    select coalesce(array_agg(d.limit_id), '{}'), coalesce(array_agg(d.key), '{}') into v_due_limits, v_due_keys
+    select f_limits || coalesce(array_agg(d.limit_id), '{}'), f_keys || coalesce(array_agg(d.key), '{}') into f_limits, f_keys
     from (
       select b.limit_id, b.key from ${jobs}.bucket b
       where b.queue_id = p_queue and b.wake_at <= v_now
       order by b.wake_at limit 100
     ) d
     where not exists (select from unnest(f_limits, f_keys) f (limit_id, key) where f.limit_id = d.limit_id and f.key = d.key);
-    f_limits := f_limits || v_due_limits;
-    f_keys := f_keys || v_due_keys;
   end if;
   select jsonb_object_agg(l.limit_id || ' ' || l.key, l.n), min(l.first) into v_used, v_first
   from (
