@@ -1,84 +1,34 @@
-import type { LimitRule } from "../../libs/jobs/src/job/limit.js";
 import type { Session } from "../../libs/jobs/src/pg/session.js";
 import { limitedOf, rulesOf, setRules } from "../../libs/jobs/src/store/limits/rules.js";
 import { gates, sweep } from "../../libs/jobs/src/store/limits/sweep.js";
 import { limitViews } from "../../libs/jobs/src/store/limits/views.js";
-import {
-  type LimitedClaimRequest,
-  type LimitedClaims,
-  claimLimited,
-} from "../../libs/jobs/src/store/transitions/claim-limited.js";
 import { retry } from "../../libs/jobs/src/store/transitions/retry.js";
-import { succeed } from "../../libs/jobs/src/store/transitions/succeed.js";
 import { fenceValues } from "../../libs/jobs/src/store/transitions/fence.js";
 import { renewLeases } from "../../libs/jobs/src/store/transitions/renew.js";
-import type { Claim } from "../../libs/jobs/src/store/transitions/claim.js";
 import { register, retire } from "../../libs/jobs/src/store/workers/workers.js";
 import { Hands, from } from "../support/hands.js";
 import { Bench } from "../support/harness.js";
+import { Limited, idsOf, rule } from "../support/limited.js";
 import { explaining, pages } from "../support/plans.js";
 
 // Each statement of limits by hand: what a claim takes, what it leaves, what it sets aside and who fetches it.
 
 let bench: Bench;
+let limited: Limited;
 let hands: Hands;
 let session: Session;
 let worker: number;
 beforeEach(async () => {
   bench = await Bench.open();
-  hands = await Hands.open(bench);
-  session = bench.session("claim");
-  worker = await hands.worker();
+  limited = await Limited.open(bench);
+  ({ hands, session, worker } = limited);
 });
 afterEach(async () => await bench.close());
 
-const rule = (over: Partial<LimitRule>): LimitRule => ({
-  keyPath: "",
-  max: null,
-  rate: null,
-  rateMs: null,
-  ...over,
-});
-
-/** Says it, and opens the gate though jobs are there. */
-async function limit(rules: Partial<LimitRule>[], kind = ""): Promise<void> {
-  const front = bench.session();
-  await front.transaction((run) =>
-    setRules({ run }, hands.queueId, { kind, rules: rules.map(rule) }),
-  );
-  await bench.sql("update jobs.limit_gate set opens_at = now() - interval '1 s'");
-  await sweep(front, hands.queueId);
-}
-
-async function take(
-  over: Partial<LimitedClaimRequest> & { on?: Session } = {},
-): Promise<LimitedClaims> {
-  const { on = session, ...more } = over;
-  return await claimLimited(on, {
-    queueId: hands.queueId,
-    version: await hands.version(),
-    lanes: [from(hands.lane)],
-    room: 100,
-    leaseMs: 60_000,
-    worker,
-    takeOverUntil: "infinity",
-    over: [],
-    depth: 100,
-    since: "0",
-    ...more,
-  });
-}
-
-const ids = ({ claims }: LimitedClaims) => claims.map(({ id }) => id);
-const done = async (claims: readonly Claim[]) =>
-  await succeed(
-    hands.session,
-    hands.queueId,
-    worker,
-    claims.map(({ id, attempt }) => ({ id, attempt, result: null })),
-  );
-const tenant = async (count: number, name: unknown) =>
-  await hands.addMany(count, { payload: JSON.stringify({ tenant: name, user: { id: 7 } }) });
+const limit: Limited["limit"] = async (...of) => await limited.limit(...of);
+const take: Limited["take"] = async (...of) => await limited.take(...of);
+const done: Limited["done"] = async (...of) => await limited.done(...of);
+const tenant: Limited["tenant"] = async (...of) => await limited.tenant(...of);
 const slots = async () =>
   Number((await bench.sql<{ n: string }>("select count(*) n from jobs.slot"))[0]!.n);
 
@@ -88,17 +38,17 @@ describe("at most so many of a queue", () => {
   it("are claimed, in order; the next ones when their slots are free", async () => {
     const all = await hands.addMany(8);
     const first = await take();
-    expect(ids(first)).toEqual(all.slice(0, 3));
+    expect(idsOf(first)).toEqual(all.slice(0, 3));
     expect(first).toMatchObject({ blocked: true, parked: 0, strays: 0 });
     expect(first.waitMs).toBeUndefined();
     expect(await take()).toMatchObject({ claims: [], blocked: true });
     // Named though they are not over: the rows decide.
-    expect(await take({ over: ids(first) })).toMatchObject({ claims: [], blocked: true });
+    expect(await take({ over: idsOf(first) })).toMatchObject({ claims: [], blocked: true });
     await done(first.claims.slice(0, 2));
     // Over, and nobody has said so.
-    expect(ids(await take())).toEqual([]);
-    const next = await take({ over: ids(first) });
-    expect(ids(next)).toEqual(all.slice(3, 5));
+    expect(idsOf(await take())).toEqual([]);
+    const next = await take({ over: idsOf(first) });
+    expect(idsOf(next)).toEqual(all.slice(3, 5));
     expect(await slots()).toBe(3);
   });
 
@@ -111,8 +61,8 @@ describe("at most so many of a queue", () => {
     const found = await take({ lanes });
     expect(found.claims.map(({ kind }) => kind)).toEqual(["other", "other", "other"]);
     await done(found.claims);
-    const alone = await take({ lanes: [from(hands.lane + 20_000)], over: ids(found) });
-    expect(ids(alone)).toEqual([suspect]);
+    const alone = await take({ lanes: [from(hands.lane + 20_000)], over: idsOf(found) });
+    expect(idsOf(alone)).toEqual([suspect]);
     expect((await take({ lanes })).claims).toHaveLength(2);
   });
 
@@ -162,10 +112,10 @@ describe("at most so many of a queue", () => {
     const client = await bench.client();
     await client.query("begin");
     await client.query(`select from ${bench.schema}.job where id = $1 for update`, [first]);
-    expect(ids(await take())).toEqual([second]);
+    expect(idsOf(await take())).toEqual([second]);
     expect(await slots()).toBe(1);
     await client.query("rollback");
-    expect(ids(await take())).toEqual([first]);
+    expect(idsOf(await take())).toEqual([first]);
   });
 
   it("what a held snapshot keeps of slots is not walked, and the count is right", async () => {
@@ -178,7 +128,7 @@ describe("at most so many of a queue", () => {
       ({ since } = found);
       expect((await take({ since })).claims).toEqual([]);
       await done(found.claims);
-      ({ since } = await take({ since, over: ids(found) }));
+      ({ since } = await take({ since, over: idsOf(found) }));
     }
     const [row] = await bench.sql<{ last: string }>(
       "select last_value as last from jobs.slot_order",
@@ -213,7 +163,7 @@ describe("the first limit of a queue that is at work", () => {
     expect(Number(gate!.ms)).toBeGreaterThan(4_000);
     await bench.sql("update jobs.limit_gate set opens_at = now()");
     expect(await sweep(front, hands.queueId)).toBe(true);
-    expect(ids(await take())).toEqual([all[1]]);
+    expect(idsOf(await take())).toEqual([all[1]]);
   });
 
   it("of a queue that nobody serves holds at once, and counts what runs all the same", async () => {
@@ -228,7 +178,7 @@ describe("the first limit of a queue that is at work", () => {
     await register(session, { host: "h", pid: 8, slots: 1, kinds: { other: ["work"] } });
     await hands.claim(worker, { room: 1 });
     expect(await sweep(await first(), hands.queueId)).toBe(true);
-    expect(ids(await take())).toEqual([all[1]]);
+    expect(idsOf(await take())).toEqual([all[1]]);
   });
 
   it("of a queue without a job holds at once", async () => {
@@ -269,7 +219,7 @@ describe("at most so many of a kind", () => {
     const mine = await hands.addMany(3);
     const others = await other.addMany(4);
     const lanes = [from(hands.lane), from(other.lane)];
-    expect(ids(await take({ lanes }))).toEqual([mine[0], ...others]);
+    expect(idsOf(await take({ lanes }))).toEqual([mine[0], ...others]);
     expect(await take({ lanes })).toMatchObject({ claims: [], blocked: true, parked: 0 });
     expect(await rulesOf(session, [hands.queueId])).toMatchObject([{ kind: "work", max: 1 }]);
   });
@@ -282,7 +232,7 @@ describe("at most so many for each key", () => {
     const hot = await tenant(5, "hot");
     const cold = await tenant(3, "cold");
     const first = await take();
-    expect(ids(first)).toEqual([hot[0], hot[1], cold[0], cold[1]]);
+    expect(idsOf(first)).toEqual([hot[0], hot[1], cold[0], cold[1]]);
     expect(first.parked).toBe(4);
     expect(await take()).toMatchObject({ claims: [], parked: 0, blocked: false });
     const [lanes] = await bench.sql<{ lanes: number[] }>(
@@ -303,11 +253,11 @@ describe("at most so many for each key", () => {
     expect((await take({ lanes })).parked).toBe(1);
     await done(claims.slice(0, 1));
     const next = await take({ lanes, over: [hot[0]!] });
-    expect(ids(next)).toEqual([late]);
+    expect(idsOf(next)).toEqual([late]);
     expect(next.picked).toEqual(new Set([late]));
     expect(next.claims[0]!.lane).toBe(urgent.lane);
     await done([...claims.slice(1), ...next.claims]);
-    expect(ids(await take({ lanes, over: [hot[1]!, late!] })).sort()).toEqual(hot.slice(2));
+    expect(idsOf(await take({ lanes, over: [hot[1]!, late!] })).sort()).toEqual(hot.slice(2));
     expect(await bench.sql("select from jobs.parked")).toEqual([]);
   });
 
@@ -319,7 +269,7 @@ describe("at most so many for each key", () => {
     expect((await take({ lanes: [from(other.lane)] })).parked).toBe(1);
     await done(claims);
     expect(await take({ over: hot })).toMatchObject({ claims: [], strays: 1 });
-    expect(ids(await take({ lanes: [from(other.lane)] }))).toEqual([waits]);
+    expect(idsOf(await take({ lanes: [from(other.lane)] }))).toEqual([waits]);
   });
 
   it("jobs without the key, and keys of any JSON", async () => {
@@ -355,7 +305,7 @@ describe("at most so many for each key", () => {
     expect((await done(claims)).size).toBe(0);
     const second = await hands.worker(2);
     const taken = await take({ worker: second });
-    expect(new Set(ids(taken))).toEqual(new Set([hot[0], hot[1]]));
+    expect(new Set(idsOf(taken))).toEqual(new Set([hot[0], hot[1]]));
     expect(taken.claims.every(({ rescued, crashes }) => rescued && crashes === 1)).toBe(true);
     expect(await slots()).toBe(2);
   });
@@ -374,7 +324,7 @@ describe("at most so many for each key", () => {
     await bench.sql("delete from jobs.job where id = any($1)", [hot.slice(0, 2)]);
     expect((await take()).claims).toEqual([]);
     expect(await sweep(bench.session(), hands.queueId)).toBe(true);
-    expect(ids(await take())).toEqual(hot.slice(2));
+    expect(idsOf(await take())).toEqual(hot.slice(2));
   });
 
   it("rows of parked jobs that are gone are let go", async () => {
@@ -394,7 +344,7 @@ describe("at most so many for each key", () => {
     expect((await take()).parked).toBe(30);
     await bench.sql("delete from jobs.job where id = any($1)", [parked.slice(0, 29)]);
     await done(claims);
-    expect(ids(await take({ over: claims.map(({ id }) => id) }))).toEqual([parked[29]]);
+    expect(idsOf(await take({ over: claims.map(({ id }) => id) }))).toEqual([parked[29]]);
     await sweep(bench.session(), hands.queueId, { forget: true });
     expect(await bench.sql("select from jobs.parked")).toEqual([]);
   });
@@ -406,7 +356,7 @@ describe("at most so many for each key", () => {
     await done(claims);
     expect(await take({ over: hot })).toMatchObject({ claims: [], strays: 1 });
     await bench.sql("update jobs.job set run_at = now() - interval '1 s' where id = $1", [hot[2]]);
-    expect(ids(await take())).toEqual([hot[2]]);
+    expect(idsOf(await take())).toEqual([hot[2]]);
   });
 
   it("a full one does not hide the lanes behind it", async () => {
@@ -466,13 +416,13 @@ describe("several at once", () => {
     ]);
     await done(first.claims);
     let left = 6;
-    for (let over = ids(first); left > 0;) {
+    for (let over = idsOf(first); left > 0;) {
       const next = await take({ over });
       expect(next.claims.length).toBeGreaterThan(0);
       expect(next.claims.length).toBeLessThanOrEqual(4);
       await done(next.claims);
       left -= next.claims.length;
-      over = ids(next);
+      over = idsOf(next);
     }
   });
 });
@@ -568,7 +518,7 @@ describe("a rate", () => {
     expect(first.claims).toHaveLength(1);
     expect((await take()).claims).toEqual([]);
     await done(first.claims);
-    expect((await take({ over: ids(first) })).claims).toHaveLength(1);
+    expect((await take({ over: idsOf(first) })).claims).toHaveLength(1);
   });
 });
 
@@ -611,10 +561,10 @@ describe.each([
       await bench.sql("update jobs.job set lane = lane % 10000 where id = 1");
       await bench.sql("delete from jobs.parked where job_id = 1");
       const hot = await take({ room: 1 });
-      expect(ids(hot)).toEqual(["1"]);
+      expect(idsOf(hot)).toEqual(["1"]);
       await done(hot.claims);
       const { runner, plans } = explaining(session);
-      const found = await take({ room: 20, depth: 20, over: ids(hot), on: runner as Session });
+      const found = await take({ room: 20, depth: 20, over: idsOf(hot), on: runner });
       expect(found.claims).toHaveLength(20);
       // The last ones of their lane: who looked for them there would have gone through all.
       expect(found.picked).toEqual(new Set([MANY - 9, MANY - 8].map(String)));

@@ -135,6 +135,27 @@ describe("a limit of each key", () => {
     expect(await bench.sql("select from jobs.parked")).toEqual([]);
   });
 
+  it("who stops says so before, though others claim at the time", async () => {
+    const gate = new Gate();
+    const app = await bench.worker([handler(Task, async () => await gate.opened)]);
+    const jobs = await bench.producer();
+    await jobs.enqueue(Task, { tenant: "a" });
+    const running = async () => await bench.sql("select from jobs.slot");
+    await until(async () => (await running()).length === 1);
+    const claims = await bench.client();
+    await claims.query("begin");
+    await claims.query(
+      `select pg_advisory_xact_lock(${bench.schema}.lock_limits(id)) from ${bench.schema}.queue`,
+    );
+    gate.open();
+    await finished(1);
+    const closing = app.close();
+    await sleep(150);
+    await claims.query("commit");
+    await closing;
+    expect(await running()).toEqual([]);
+  });
+
   it("in its order, and each time at once when the one before has ended", async () => {
     const order: number[] = [];
     const Serial = defineJob<{ tenant: string; n: number }>("serial", {

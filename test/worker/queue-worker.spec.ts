@@ -1,3 +1,4 @@
+import { jest } from "@jest/globals";
 import type { Lane } from "../../libs/jobs/src/store/queues/lanes.js";
 import type { Claim } from "../../libs/jobs/src/store/transitions/claim.js";
 import type { Attempt } from "../../libs/jobs/src/worker/attempt.js";
@@ -247,5 +248,21 @@ describe("QueueWorker", () => {
     // A claim from there belongs to the lane it came from.
     queue.take(attemptOf(claim(20_003)));
     expect(start(queue)).toHaveLength(1);
+  });
+
+  it("with limits, what runs for long does not count for whether most of it is free", () => {
+    const clock = jest.spyOn(performance, "now");
+    const from = performance.now();
+    const queue = queueOf({ concurrency: 8, prefetch: 0 }, { a: null }, [lane(0, "a")]);
+    queue.serve([lane(0, "a")], 2, { limited: true });
+    take(queue, 0, 4);
+    expect(queue.mostlyFree).toBe(false);
+    clock.mockReturnValue(from + 2_000);
+    expect(queue.mostlyFree).toBe(true);
+    const more = take(queue, 0, 2);
+    expect(queue.mostlyFree).toBe(false);
+    finish(queue, more[0]!);
+    expect(queue.mostlyFree).toBe(true);
+    clock.mockRestore();
   });
 });

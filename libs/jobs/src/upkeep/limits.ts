@@ -1,9 +1,13 @@
-import { gates, sweep } from "../store/limits/sweep.js";
+import { LIMITS, gates, sweep } from "../store/limits/sweep.js";
 import type { Store } from "../store/store.js";
+import { delay } from "../store/upkeep/chores.js";
 
 /** All keys are looked at, and what nobody uses is forgotten, once in so many turns. */
 const ALL_EVERY = 10;
 const FORGET_EVERY = 60;
+/** A held snapshot may keep what it has to go through: it takes this part of the time, and comes at least so often. */
+const SHARE = 1 / 20;
+const MOST_REST_MS = 10_000;
 let turns = 0;
 
 /**
@@ -19,11 +23,14 @@ export async function sweepLimits(
   const turn = turns++;
   const options = { all: turn % ALL_EVERY === 0, forget: turn % FORGET_EVERY === 0 };
   const failed: unknown[] = [];
+  const from = performance.now();
   for (const queueId of await gates(aside))
     try {
       if (await sweep(aside, queueId, options)) released(queueId);
     } catch (error) {
       failed.push(error);
     }
+  const restMs = (performance.now() - from) / SHARE;
+  if (restMs > 1_000) await delay(aside, LIMITS, Math.min(restMs, MOST_REST_MS));
   if (failed.length > 0) throw failed[0];
 }

@@ -16,6 +16,8 @@ import type { Slots } from "./slots.js";
 const TAKE_OVER_AFTER_MS = 10_000;
 /** So long, in parts of the lease, a sign of life of the server serves: less than is left of a lease that is renewed. */
 const TAKE_OVER_SHARE = 3;
+/** Half a second or so. */
+const MOST_TURNS = 50;
 
 type Took = Pick<LimitedClaims, "claims"> & Partial<LimitedClaims>;
 
@@ -113,7 +115,7 @@ export class Claimer {
 
   /** One claim; answers how many jobs came. */
   async take(queue: QueueWorker, ask: ClaimAsk): Promise<number> {
-    const taking = this.#take(queue, ask);
+    const taking = ask.suspect ? this.#insist(queue, ask) : this.#take(queue, ask);
     this.#underWay.add(taking);
     try {
       return await taking;
@@ -122,10 +124,20 @@ export class Claimer {
     }
   }
 
+  /** No other claim follows this one: refused as another one is under way, it is sent again. */
+  async #insist(queue: QueueWorker, ask: ClaimAsk): Promise<number> {
+    let count = await this.#take(queue, ask);
+    for (let turn = 1; turn < MOST_TURNS && queue.limits?.refused; turn++) {
+      await queue.limits.rest(() => false);
+      count = await this.#take(queue, ask);
+    }
+    return count;
+  }
+
   /** Says which jobs of a limited queue are over, when this process claims nothing more: others wait for their slots. */
   async release(queue: QueueWorker): Promise<void> {
     if (!queue.limits?.hasEnded || this.#id === undefined) return;
-    await this.#take(queue, { lanes: [], room: 0, suspect: true });
+    await this.#insist(queue, { lanes: [], room: 0, suspect: true });
   }
 
   async #take(queue: QueueWorker, ask: ClaimAsk): Promise<number> {

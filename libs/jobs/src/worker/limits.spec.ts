@@ -1,3 +1,4 @@
+import { jest } from "@jest/globals";
 import type { LimitedClaims } from "../store/transitions/claim-limited.js";
 import { QueueLimits } from "./limits.js";
 
@@ -70,5 +71,34 @@ describe("between claims of a queue with limits", () => {
     refused.ended("3");
     await again;
     expect(performance.now() - from).toBeGreaterThan(3);
+  });
+
+  it("what has gone on for a second is not waited for", () => {
+    const clock = jest.spyOn(performance, "now");
+    const from = performance.now();
+    const limits = new QueueLimits();
+    limits.began("1");
+    limits.began("2");
+    expect(limits.long).toBe(0);
+    clock.mockReturnValue(from + 1_100);
+    limits.began("3");
+    expect(limits.long).toBe(2);
+    limits.ended("1");
+    expect(limits.long).toBe(1);
+    clock.mockRestore();
+  });
+
+  it("the wait for a rate is counted from its answer, however long the rest was", () => {
+    const clock = jest.spyOn(performance, "now");
+    const from = performance.now();
+    clock.mockReturnValue(from);
+    const limits = new QueueLimits();
+    limits.learn({ ...answer(), waitMs: 9 }, 1);
+    expect(limits.againMs).toBeCloseTo(10);
+    clock.mockReturnValue(from + 8);
+    expect(limits.againMs).toBeCloseTo(2);
+    clock.mockReturnValue(from + 20);
+    expect(limits.againMs).toBe(0);
+    clock.mockRestore();
   });
 });

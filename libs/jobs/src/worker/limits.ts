@@ -1,3 +1,4 @@
+import { monotonic } from "./held.js";
 import type { LimitedClaimRequest, LimitedClaims } from "../store/transitions/claim-limited.js";
 
 // What one process knows of the limits of a queue. The database counts; this is what its next claim tells it and asks it.
@@ -15,10 +16,14 @@ const REST_MS = 1;
 const MOST_REST_MS = 10;
 const MORE_REST = 2;
 const LESS_REST = 0.98;
+/** What has run for so long is not expected to be over in a moment. */
+const LONG_MS = 1_000;
 /** Until the gate is open. */
 const CLOSED_MS = 250;
 
 export class QueueLimits {
+  /** When the jobs of this process came, oldest first. */
+  readonly #held = new Map<string, number>();
   /** Jobs of this process that are over, of which no claim has told yet. */
   #over: string[] = [];
   #depth = 0;
@@ -28,11 +33,21 @@ export class QueueLimits {
   #restMs = 0;
   /** Somebody rests: something is over. */
   #rested: (() => void) | undefined;
+  #againAt: number | undefined;
+
   /** In so many ms another claim is worth while, unasked; undefined: no limit kept a job from starting. */
-  againMs: number | undefined;
+  get againMs(): number | undefined {
+    return this.#againAt === undefined ? undefined : Math.max(0, this.#againAt - monotonic());
+  }
+
+  /** A job is held from now on. */
+  began(id: string): void {
+    this.#held.set(id, monotonic());
+  }
 
   /** A job of this process is over: its slot is free as soon as a claim has said so. */
   ended(id: string): void {
+    this.#held.delete(id);
     this.#over.push(id);
     this.#rested?.();
   }
@@ -60,6 +75,22 @@ export class QueueLimits {
     });
   }
 
+  /** How many jobs have gone on for so long that a rest does not wait for them. */
+  get long(): number {
+    const before = monotonic() - LONG_MS;
+    let count = 0;
+    for (const since of this.#held.values()) {
+      if (since > before) break;
+      count++;
+    }
+    return count;
+  }
+
+  /** The last claim was refused: another one was under way. */
+  get refused(): boolean {
+    return this.#busy > 0;
+  }
+
   get hasEnded(): boolean {
     return this.#over.length > 0;
   }
@@ -83,7 +114,7 @@ export class QueueLimits {
   }
 
   learn({ refused, since, parked, blocked, waitMs }: LimitedClaims, worker: number): void {
-    this.againMs = undefined;
+    this.#againAt = undefined;
     if (refused === "busy") {
       this.#busy++;
       this.#restMs = Math.min(MOST_REST_MS, Math.max(REST_MS, this.#restMs * MORE_REST));
@@ -92,12 +123,12 @@ export class QueueLimits {
     this.#busy = 0;
     this.#restMs *= LESS_REST;
     if (refused === "closed") {
-      this.againMs = CLOSED_MS;
+      this.#againAt = monotonic() + CLOSED_MS;
       return;
     }
     this.#since = { worker, seq: since };
     this.#depth = Math.min(DEEPEST, DEEPER * parked);
     const waits = [...(blocked ? [AGAIN_MS] : []), ...(waitMs === undefined ? [] : [waitMs + 1])];
-    if (waits.length > 0) this.againMs = Math.min(...waits);
+    if (waits.length > 0) this.#againAt = monotonic() + Math.min(...waits);
   }
 }

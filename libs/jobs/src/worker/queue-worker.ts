@@ -175,9 +175,10 @@ export class QueueWorker {
     return worthIt ? Math.max(0, room) : 0;
   }
 
-  /** A claim could bring most of what this process can run. */
+  /** A claim could bring most of what this process can run beside its long jobs. */
   get mostlyFree(): boolean {
-    return this.held * 4 <= this.settings.concurrency;
+    const long = this.limits?.long ?? 0;
+    return (this.held - long) * 4 <= this.settings.concurrency - long;
   }
 
   /** What to claim now; undefined when there is no room, or no lane that could start one. */
@@ -246,6 +247,7 @@ export class QueueWorker {
     this.waiting++;
     served.slots.held++;
     served.waiting.push(attempt);
+    this.limits?.began(attempt.claim.id);
   }
 
   /** The next claim that has a slot; it counts as running from now on. */

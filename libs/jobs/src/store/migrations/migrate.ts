@@ -7,6 +7,7 @@ import { schedules } from "./0003-schedules.js";
 import { liveControl } from "./0004-live-control.js";
 import { limits } from "./0005-limits.js";
 import { events } from "./0006-events.js";
+import { lines } from "./0007-lines.js";
 import { type Migration, checksum } from "./migration.js";
 
 /** Every step of the schema, oldest first. Applied ones never change: the ledger keeps their checksums. */
@@ -17,6 +18,7 @@ export const MIGRATIONS: readonly Migration[] = [
   liveControl,
   limits,
   events,
+  lines,
 ];
 
 /** The schema version that this release needs at least; it uses what newer ones add when it is there. */

@@ -1,0 +1,141 @@
+/**
+ * The sweep of `0005/sweep-limits.ts`, which claims wait for less, and which passes over what somebody has locked. What nobody
+ * else sees to: it opens a gate once all that runs has its slots; ends the slots of workers that died, whose
+ * attempts can not be renewed from then on; lets go what is parked though its key has room (its process ended before it could,
+ * a limit was raised, a pause is over, a job before it was cancelled). A batch of keys at a time, after the one named last.
+ */
+export const sweepLimits = (jobs: string): string => `
+create or replace function ${jobs}.sweep_limits(p_queue integer, p_after smallint, p_after_key text, p_batch integer, p_all boolean, p_forget boolean)
+returns table (opened boolean, moved bigint, last_limit smallint, last_key text)
+language plpgsql volatile
+-- as claim_limited does
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz;
+  v_us bigint;
+  v_open boolean;
+  v_moved bigint;
+  v_limit smallint;
+  v_key text;
+  k_limits smallint[];
+  k_keys text[];
+begin
+  -- Claims do not wait for it: a held snapshot may keep many dead rows of a line.
+  with recursive known as (
+    (select p.limit_id, p.key from ${jobs}.parked p
+     where p.queue_id = p_queue and (p.limit_id, p.key) > (p_after, p_after_key)
+     order by p.queue_id, p.limit_id, p.key limit 1)
+    union all
+    select n.limit_id, n.key
+    from known k cross join lateral (
+      select p.limit_id, p.key from ${jobs}.parked p
+      where p.queue_id = p_queue and (p.limit_id, p.key) > (k.limit_id, k.key)
+      order by p.queue_id, p.limit_id, p.key limit 1
+    ) n
+  )
+  select coalesce(array_agg(k.limit_id), '{}'), coalesce(array_agg(k.key), '{}') into k_limits, k_keys
+  from (select limit_id, key from known limit p_batch) k;
+  perform pg_advisory_xact_lock(${jobs}.lock_limits(p_queue));
+  v_now := clock_timestamp();
+  v_us := floor(extract(epoch from v_now) * 1000000)::bigint;
+
+  update ${jobs}.limit_gate g set opens_at = v_now + interval '5 seconds'
+  where g.queue_id = p_queue and not g.opened and g.opens_at is null;
+  select g.opened into v_open from ${jobs}.limit_gate g
+  where g.queue_id = p_queue and (g.opened or g.opens_at <= v_now
+    -- nobody can have a claim under way that does not know of the limit
+    or not exists (select from ${jobs}.job j where j.queue_id = p_queue and j.lane > -1)
+    or not exists (
+      select from ${jobs}.worker w join ${jobs}.queue q on q.id = p_queue
+      where w.stopped_at is null and w.beat_at > v_now - interval '1 minute' and w.kinds ? q.name));
+  if v_open = false then
+    delete from ${jobs}.slot s where s.queue_id = p_queue;
+    insert into ${jobs}.slot (queue_id, limit_id, key, job_id, attempt, worker)
+    select p_queue, r.id, k.key, j.id, j.attempt, j.worker
+    from ${jobs}.job j
+    join ${jobs}.limit_rules(p_queue) r on r.kind in ('', j.kind)
+    cross join lateral (
+      select case when r.key_path = '' then '' else left(nullif(j.payload #>> r.path, ''), 512) end as key
+    ) k
+    where j.queue_id = p_queue and j.lane > -1 and j.run_at <= v_now and j.lease_until is not null and j.worker > 0
+      and k.key is not null;
+    update ${jobs}.limit_gate g set opened = true where g.queue_id = p_queue;
+  end if;
+
+  -- the sign makes the id nobody's: whoever froze for longer than the lease can neither renew nor settle
+  update ${jobs}.job j set worker = -j.worker where j.ctid = any(array(
+    select d.at from ${jobs}.slot s cross join lateral (
+      select d.ctid as at from ${jobs}.job d
+      where d.id = s.job_id and d.queue_id = p_queue and d.lease_until < v_now and d.worker > 0 offset 0 for update skip locked
+    ) d
+    where s.queue_id = p_queue));
+  delete from ${jobs}.slot s
+  where s.queue_id = p_queue and not exists (
+    select from ${jobs}.job j
+    where j.id = s.job_id and j.queue_id = p_queue and j.attempt = s.attempt and j.worker = s.worker and j.lease_until is not null
+    offset 0);
+
+  with live as materialized (
+    select s.limit_id, s.key, count(*) as n from ${jobs}.slot s where s.queue_id = p_queue group by s.limit_id, s.key
+  ), room as materialized (
+    -- the next job of a key that has some running is let go with the end of one of these
+    select k.limit_id, k.key, least(1000, case
+      when not p_all and l.n > 0 then 0
+      else (
+        select ${jobs}.limit_left(p_queue, r.id, k.key, r.max, l.n, r.burst, r.cost, v_now, true)
+        from ${jobs}.limit_rules(p_queue) r where r.id = k.limit_id)
+      end) as n
+    from unnest(k_limits, k_keys) k (limit_id, key)
+    left join live l on l.limit_id = k.limit_id and l.key = k.key
+  ), head as materialized (
+    select p.job_id, p.at from room k cross join lateral (
+      select p.job_id, p.ctid as at from ${jobs}.parked p
+      where p.queue_id = p_queue and p.limit_id = k.limit_id and p.key = k.key
+      order by p.priority desc, p.run_at, p.job_id
+      limit case when p_forget then 1000 else 20 end
+    ) p
+    where k.n > 0
+  ), next as materialized (
+    select p.job_id, p.at, p.job_at from room k cross join lateral (
+      select p.job_id, p.ctid as at, j.at as job_at from ${jobs}.parked p cross join lateral (
+        select j.ctid as at, j.lane from ${jobs}.job j
+        where j.id = p.job_id and j.queue_id = p_queue offset 0 for update skip locked
+      ) j
+      where p.queue_id = p_queue and p.limit_id = k.limit_id and p.key = k.key and j.lane between 10000 and 19999
+      order by p.priority desc, p.run_at, p.job_id
+      limit k.n
+    ) p
+  ), moving as (
+    update ${jobs}.job j set lane = j.lane - 10000 where j.ctid = any(array(select n.job_at from next n))
+    returning j.id
+  ), gone as (
+    -- and those that were cancelled, or deleted, while they were parked
+    delete from ${jobs}.parked p where p.ctid = any(array(
+      select n.at from next n where n.job_id = any(array(select m.id from moving m))
+      union
+      select h.at from head h where (
+        select j.lane from ${jobs}.job j where j.id = h.job_id and j.queue_id = p_queue) between 10000 and 19999 is not true))
+  )
+  select count(*) into v_moved from moving;
+  if cardinality(k_limits) >= p_batch then
+    v_limit := k_limits[cardinality(k_limits)];
+    v_key := k_keys[cardinality(k_keys)];
+  end if;
+
+  -- of a queue that has no limit any more nothing stays
+  if not exists (select from ${jobs}.limit_rule r where r.queue_id = p_queue)
+    and not exists (select from ${jobs}.parked p where p.queue_id = p_queue)
+  then
+    delete from ${jobs}.limit_gate g where g.queue_id = p_queue;
+    delete from ${jobs}.slot s where s.queue_id = p_queue;
+  end if;
+  if p_forget then
+    -- a rate that is whole again is none
+    delete from ${jobs}.bucket b
+    where b.queue_id = p_queue and b.key <> '' and b.wake_at is null and b.full_at < v_us;
+  end if;
+  return query select coalesce(not v_open, false), v_moved, v_limit, v_key;
+end $$;
+`;

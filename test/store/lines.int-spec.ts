@@ -1,0 +1,197 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { Database } from "../../libs/jobs/src/pg/database.js";
+import { sweep } from "../../libs/jobs/src/store/limits/sweep.js";
+import { Store } from "../../libs/jobs/src/store/store.js";
+import { runChore } from "../../libs/jobs/src/upkeep/upkeep.js";
+import { Hands, from } from "../support/hands.js";
+import { Bench, behindPooler } from "../support/harness.js";
+import { Limited, idsOf } from "../support/limited.js";
+import { explaining, pages } from "../support/plans.js";
+
+// Jobs that wait for their key: nothing at the head of a line keeps those behind it.
+
+let bench: Bench;
+let limited: Limited;
+beforeEach(async () => {
+  bench = await Bench.open();
+  limited = await Limited.open(bench);
+});
+afterEach(async () => await bench.close());
+
+const parked = async () =>
+  await bench.sql<{ key: string; n: number }>(
+    "select key, count(*)::integer as n from jobs.parked group by key order by key",
+  );
+
+describe("a job that somebody has locked at the head of its line", () => {
+  let hot: string[];
+  const lock = async (id: string) => {
+    const client = await bench.client();
+    await client.query("begin");
+    await client.query(`select from ${bench.schema}.job where id = $1 for update`, [id]);
+    return client;
+  };
+  beforeEach(async () => {
+    await limited.limit([{ keyPath: "tenant", max: 1 }]);
+    hot = await limited.tenant(4, "hot");
+  });
+
+  it("is passed over by the claim that has room, and keeps its place", async () => {
+    const first = await limited.take();
+    const client = await lock(hot[1]!);
+    await limited.done(first.claims);
+    const next = await limited.take({ over: idsOf(first) });
+    expect(idsOf(next)).toEqual([hot[2]]);
+    await client.query("rollback");
+    await limited.done(next.claims);
+    expect(idsOf(await limited.take({ over: idsOf(next) }))).toEqual([hot[1]]);
+  });
+
+  it("is passed over by the sweep", async () => {
+    const { claims } = await limited.take();
+    const client = await lock(hot[1]!);
+    await limited.done(claims);
+    expect(await sweep(bench.session(), limited.hands.queueId)).toBe(true);
+    expect(idsOf(await limited.take())).toEqual([hot[2]]);
+    await client.query("rollback");
+  });
+});
+
+describe("a line whose head another key holds", () => {
+  beforeEach(
+    async () =>
+      await limited.limit([
+        { keyPath: "tenant", max: 1 },
+        { keyPath: "user.id", max: 3 },
+      ]),
+  );
+
+  it("goes on with the first of those behind it that has room, at once", async () => {
+    await limited.tenant(1, "t", "u");
+    const [other] = await limited.tenant(1, "v", "u");
+    await limited.tenant(1, "w", "u");
+    const first = await limited.take();
+    expect(idsOf(first)).toHaveLength(3);
+    // The user is full, and so is the tenant of the first forty: all wait for the user.
+    await limited.tenant(40, "t", "u");
+    const free = await limited.tenant(3, "x", "u");
+    await limited.take();
+    expect(await parked()).toEqual([{ key: "u", n: 43 }]);
+    await limited.done(first.claims.filter(({ id }) => id === other));
+    const next = await limited.take({ over: [other!] });
+    expect(idsOf(next)).toEqual([free[0]]);
+    expect(await parked()).toEqual([
+      { key: "t", n: 40 },
+      { key: "u", n: 2 },
+    ]);
+    // It does not go through them again.
+    await limited.done(next.claims);
+    expect(idsOf(await limited.take({ over: idsOf(next) }))).toEqual([free[1]]);
+  });
+
+  it("leaves those where they are that wait for it alone", async () => {
+    for (let n = 0; n < 9; n++) await limited.tenant(1, `t${n}`, "u");
+    const claimed = await limited.take();
+    expect(claimed).toMatchObject({ parked: 6 });
+    const rows = async () =>
+      await bench.sql<{ at: string }>("select ctid::text as at from jobs.parked order by job_id");
+    const before = await rows();
+    await limited.done(claimed.claims.slice(0, 1));
+    const next = await limited.take({ over: idsOf(claimed).slice(0, 1) });
+    expect(next.claims).toHaveLength(1);
+    expect(next.strays).toBe(0);
+    expect(await rows()).toEqual(before.slice(1));
+  });
+});
+
+// Behind a pooler each statement may have another connection, which knows nothing yet.
+(behindPooler ? describe.skip : describe)("a line of which a held snapshot keeps much", () => {
+  const MANY = 60_000;
+  const GONE = 50_000;
+
+  beforeEach(async () => {
+    await bench.sql("alter table jobs.job set (autovacuum_enabled = off)");
+    await bench.sql("alter table jobs.parked set (autovacuum_enabled = off)");
+    await limited.limit([{ keyPath: "tenant", max: 2 }]);
+    await bench.sql(
+      `insert into jobs.job (id, run_at, lane, queue_id, kind, payload)
+       select n, now() - interval '1 h' + n * interval '10 ms', $1::integer + 10000, $2, 'work', '{"tenant":"hot"}'
+       from generate_series(1, $3::integer) n`,
+      [limited.hands.lane, limited.hands.queueId, MANY],
+    );
+    await bench.sql(
+      `insert into jobs.parked (queue_id, job_id, limit_id, key, priority, run_at)
+       select j.queue_id, j.id, r.id, 'hot', 0, j.run_at from jobs.job j, jobs.limit_rule r`,
+    );
+    const client = await bench.client();
+    await client.query("begin isolation level repeatable read");
+    await client.query("select");
+    await bench.sql("update jobs.job set lane = lane % 10000 where id = 1");
+    await bench.sql("delete from jobs.parked where job_id = 1");
+  });
+
+  it("is walked once, not with each claim; who comes before the rest of it is not missed", async () => {
+    let last = await limited.take({ room: 2 });
+    expect(idsOf(last)).toEqual(["1"]);
+    await bench.sql("delete from jobs.parked where job_id between 2 and $1", [GONE]);
+    await bench.sql("delete from jobs.job where id between 2 and $1", [GONE]);
+    const next = async (on: Parameters<Limited["take"]>[0] = {}) => {
+      await limited.done(last.claims);
+      return (last = await limited.take({ room: 2, over: idsOf(last), ...on }));
+    };
+    expect(idsOf(await next())).toEqual([`${GONE + 1}`, `${GONE + 2}`]);
+    const { runner, plans } = explaining(limited.session);
+    expect(idsOf(await next({ on: runner }))).toEqual([`${GONE + 3}`, `${GONE + 4}`]);
+    expect(pages(plans[0]!)).toBeLessThan(200);
+
+    const urgent = await Hands.open(bench, "default", "work", 9);
+    const [first] = await urgent.addMany(1, { payload: '{"tenant":"hot"}' });
+    const lanes = [from(urgent.lane), from(limited.hands.lane)];
+    expect((await limited.take({ lanes, room: 2 })).parked).toBe(1);
+    expect(idsOf(await next({ lanes }))).toEqual([first, `${GONE + 5}`]);
+
+    // One that was due before the others, and is parked after them: whoever begins at the beginning finds it.
+    const [early] = await limited.tenant(1, "hot");
+    await bench.sql("update jobs.job set run_at = now() - interval '2 h' where id = $1", [early]);
+    expect((await limited.take({ room: 2 })).parked).toBe(1);
+    expect(idsOf(await next())).toEqual([`${GONE + 6}`, `${GONE + 7}`]);
+    expect(idsOf(await next({ on: bench.session("claim") }))).toEqual([early, `${GONE + 8}`]);
+  });
+});
+
+describe("a sweep that takes long", () => {
+  it("comes again in twenty times of that, ten seconds at most", async () => {
+    await limited.limit([{ max: 1 }]);
+    const database = new Database({ connectionString: bench.url }, bench.schema, 4);
+    const store = new Store(database);
+    const client = await bench.client();
+    const inMs = async () =>
+      (
+        await bench.sql<{ ms: number }>(
+          "select extract(epoch from due_at - now())::float8 * 1000 as ms from jobs.chore where name = 'limits'",
+        )
+      )[0]!.ms;
+    const swept = async (heldMs: number) => {
+      await bench.sql("update jobs.chore set due_at = now() where name = 'limits'");
+      await client.query("begin");
+      await client.query(
+        "select pg_advisory_xact_lock(jobs.lock_limits($1))".replace("jobs.", `${bench.schema}.`),
+        [limited.hands.queueId],
+      );
+      const sweeping = runChore(store, "limits", {
+        keepFinishedMs: 60_000,
+        warn: () => undefined,
+        released: () => undefined,
+      });
+      await sleep(heldMs);
+      await client.query("commit");
+      await sweeping;
+      return await inMs();
+    };
+    expect(await swept(0)).toBeLessThanOrEqual(1_000);
+    const later = await swept(200);
+    expect(later).toBeGreaterThan(3_000);
+    expect(later).toBeLessThanOrEqual(10_000);
+    await database.close();
+  });
+});
