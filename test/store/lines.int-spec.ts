@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Database } from "../../libs/jobs/src/pg/database.js";
 import { sweep } from "../../libs/jobs/src/store/limits/sweep.js";
 import { Store } from "../../libs/jobs/src/store/store.js";
+import { register } from "../../libs/jobs/src/store/workers/workers.js";
 import { runChore } from "../../libs/jobs/src/upkeep/upkeep.js";
 import { Hands, from } from "../support/hands.js";
 import { Bench, behindPooler } from "../support/harness.js";
@@ -61,18 +62,18 @@ describe("a line whose head another key holds", () => {
   beforeEach(
     async () =>
       await limited.limit([
-        { keyPath: "tenant", max: 1 },
+        { keyPath: "tenant", max: 4 },
         { keyPath: "user.id", max: 3 },
       ]),
   );
 
   it("goes on with the first of those behind it that has room, at once", async () => {
-    await limited.tenant(1, "t", "u");
+    for (let n = 0; n < 4; n++) await limited.tenant(1, "t", `u${n}`);
     const [other] = await limited.tenant(1, "v", "u");
-    await limited.tenant(1, "w", "u");
+    await limited.tenant(2, "w", "u");
     const first = await limited.take();
-    expect(idsOf(first)).toHaveLength(3);
-    // The user is full, and so is the tenant of the first forty: all wait for the user.
+    expect(first.claims).toHaveLength(7);
+    // Their user is full, and so is the tenant of the first forty: all wait for the user, which has less room.
     await limited.tenant(40, "t", "u");
     const free = await limited.tenant(3, "x", "u");
     await limited.take();
@@ -101,6 +102,127 @@ describe("a line whose head another key holds", () => {
     expect(next.claims).toHaveLength(1);
     expect(next.strays).toBe(0);
     expect(await rows()).toEqual(before.slice(1));
+  });
+});
+
+describe("a line whose head can not start for long", () => {
+  /** A worker that has handlers for these kinds. */
+  const serve = async (...kinds: string[]) =>
+    await register(limited.session, { host: "hands", pid: 1, kinds: { default: kinds }, slots: 1 });
+  const others = async (count: number, kind = "other") => {
+    const hands = await Hands.open(bench, "default", kind);
+    return { lane: hands.lane, ids: await hands.addMany(count, { payload: '{"tenant":"hot"}' }) };
+  };
+
+  it("because its kind is paused, or nobody has a handler for it: those of another kind go on", async () => {
+    await limited.limit([{ keyPath: "tenant", max: 1 }]);
+    await serve("other");
+    const [first] = await limited.tenant(300, "hot");
+    const { lane, ids } = await others(3);
+    const both = [from(limited.hands.lane), from(lane)];
+    const running = await limited.take({ lanes: both, depth: 500 });
+    expect(idsOf(running)).toEqual([first]);
+    await limited.done(running.claims);
+    expect(idsOf(await limited.take({ lanes: [from(lane)], over: [first!] }))).toEqual([ids[0]]);
+    expect(await parked()).toEqual([{ key: "hot", n: 2 }]);
+  });
+
+  it("nor does the sweep stop there", async () => {
+    await limited.limit([{ keyPath: "tenant", max: 1 }]);
+    await serve("work", "other");
+    const [first] = await limited.tenant(300, "hot");
+    const { lane, ids } = await others(3);
+    const running = await limited.take({
+      lanes: [from(limited.hands.lane), from(lane)],
+      depth: 500,
+    });
+    await bench.sql("insert into jobs.pause (queue_id, kind) values ($1, 'work')", [
+      limited.hands.queueId,
+    ]);
+    await limited.done(running.claims);
+    await sweep(bench.session(), limited.hands.queueId);
+    expect(idsOf(await limited.take({ lanes: [from(lane)] }))).toEqual([ids[0]]);
+    expect(idsOf(running)).toEqual([first]);
+  });
+
+  it("because it was put off: who is due goes on", async () => {
+    await limited.limit([{ keyPath: "tenant", max: 1 }]);
+    await serve("work");
+    const hot = await limited.tenant(70, "hot");
+    const running = await limited.take();
+    await bench.sql("update jobs.job set run_at = now() + interval '1 h' where id = any($1)", [
+      hot.slice(1, 61),
+    ]);
+    await limited.done(running.claims);
+    const next = await limited.take({ over: [hot[0]!] });
+    expect(idsOf(next)).toEqual([hot[61]]);
+    await limited.done(next.claims);
+    // The process that ran it said nothing.
+    await sweep(bench.session(), limited.hands.queueId);
+    expect(idsOf(await limited.take())).toEqual([hot[62]]);
+  });
+
+  it("because its kind has no room: those of another kind go on, and it when there is room", async () => {
+    await limited.limit([{ keyPath: "tenant", max: 3 }]);
+    await limited.limit([{ max: 1 }], "work");
+    await serve("work", "other");
+    const { lane, ids } = await others(3);
+    await limited.tenant(150, "hot");
+    const more = await others(20);
+    const lanes = [from(limited.hands.lane), from(lane)];
+    const first = await limited.take({ lanes: [from(lane), from(limited.hands.lane)], depth: 500 });
+    expect(new Set(idsOf(first))).toEqual(new Set(ids));
+    expect(await parked()).toEqual([{ key: "hot", n: 170 }]);
+    await limited.done(first.claims);
+    // One of the kind that may run one, and two of those behind the 150 of it.
+    const next = await limited.take({ lanes, over: ids });
+    expect(next.claims.map(({ kind }) => kind).sort()).toEqual(["other", "other", "work"]);
+    const [worked] = next.claims.filter(({ kind }) => kind === "work");
+    await limited.done([worked!]);
+    const third = await limited.take({ lanes, over: [worked!.id] });
+    expect(third.claims.map(({ kind }) => kind)).toEqual(["work"]);
+    expect(more.ids).toHaveLength(20);
+  });
+});
+
+describe("who comes first of a key", () => {
+  it("a job of a higher priority that was not set aside is before those that were", async () => {
+    await limited.limit([{ keyPath: "tenant", max: 1 }]);
+    const [low] = await limited.tenant(3, "hot");
+    const urgent = await Hands.open(bench, "default", "work", 9);
+    const running = await limited.take();
+    expect(idsOf(running)).toEqual([low]);
+    const [first] = await urgent.addMany(1, { payload: '{"tenant":"hot"}' });
+    await limited.done(running.claims);
+    const lanes = [from(urgent.lane), from(limited.hands.lane)];
+    expect(idsOf(await limited.take({ lanes, over: [low!] }))).toEqual([first]);
+    expect(await parked()).toEqual([{ key: "hot", n: 2 }]);
+  });
+});
+
+describe("when the limit changes", () => {
+  it("another key: all that waited for the one before are let go, at once", async () => {
+    await limited.limit([{ keyPath: "tenant", max: 1 }]);
+    for (let n = 0; n < 60; n++) await limited.tenant(1, "hot", `u${n}`);
+    expect((await limited.take({ depth: 100 })).parked).toBe(59);
+    await limited.limit([{ keyPath: "user.id", max: 1 }]);
+    await sweep(bench.session(), limited.hands.queueId);
+    expect((await limited.take()).claims).toHaveLength(59);
+  });
+
+  it("none: whatever their number, a sweep lets all of them go", async () => {
+    await limited.limit([{ keyPath: "tenant", max: 1 }]);
+    await bench.sql(
+      `insert into jobs.job (id, run_at, lane, queue_id, kind, payload)
+       select n, now(), $1::integer + 10000, $2, 'work', '{"tenant":"hot"}' from generate_series(1, 5000) n`,
+      [limited.hands.lane, limited.hands.queueId],
+    );
+    await bench.sql(
+      `insert into jobs.parked (queue_id, job_id, limit_id, key, priority, run_at)
+       select j.queue_id, j.id, r.id, 'hot', 0, j.run_at from jobs.job j, jobs.limit_rule r`,
+    );
+    await limited.limit([]);
+    expect(await parked()).toEqual([]);
   });
 });
 

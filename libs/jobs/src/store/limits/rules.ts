@@ -49,7 +49,9 @@ const addRule = new Statement(
   "add_limit_rule",
   (jobs) => `
 insert into ${jobs}.limit_rule (queue_id, id, kind, key_path, max, rate, rate_ms, said_by, said_why)
-select $1::integer, coalesce(max(r.id), 0) + 1, $2::text, $3::text, $4::integer, $5::integer, $6::bigint, $7::text, $8::text
+select $1::integer, greatest(coalesce(max(r.id), 0), coalesce((
+    select p.limit_id from ${jobs}.parked p where p.queue_id = $1::integer order by p.queue_id desc, p.limit_id desc limit 1
+  ), 0)) + 1, $2::text, $3::text, $4::integer, $5::integer, $6::bigint, $7::text, $8::text
 from ${jobs}.limit_rule r where r.queue_id = $1::integer`,
 );
 
@@ -61,8 +63,8 @@ set max = $3::integer, rate = $4::integer, rate_ms = $5::bigint, said_at = now()
 where queue_id = $1::integer and id = $2::smallint`,
 );
 
-// Its number may be given again: nothing of it stays but slots, which a new rule counts anew, and what is parked for it,
-// which the next sweep lets go.
+// Nothing of it stays but slots, which a new rule counts anew, and what is parked for it, which the next sweep lets go: until
+// then its number is not given again.
 const removeRule = new Statement(
   "remove_limit_rule",
   (jobs) => `

@@ -16,6 +16,10 @@ from ${jobs}.sweep_limits($1::integer, $2::smallint, $3::text, $4::integer, $5::
 );
 
 const KEYS = 500;
+/** At once, so that no claim waits for long; `sweep_limits` has it too. */
+const MOST = 2000;
+/** Those that it let go may be set aside again meanwhile: it has an end. */
+const MOST_TURNS = 1000;
 
 /** The queues that have limits, or had some until a moment ago. */
 export async function gates(runner: Runner): Promise<number[]> {
@@ -32,11 +36,14 @@ export async function sweep(
   { keys = KEYS, all = true, forget = false } = {},
 ): Promise<boolean> {
   let after: readonly [number, string] = [0, ""];
-  for (let found = false; ;) {
+  let found = false;
+  for (let turn = 0; turn < MOST_TURNS; turn++) {
     const [row] = await runner.run(sweepQueue, [queueId, ...after, keys, all, forget]);
     const [opened, moved, limit, key] = row!;
     found ||= opened === "t" || Number(moved) > 0;
+    if (Number(moved) >= MOST) continue;
     if (limit == null) return found;
     after = [Number(limit), key!];
   }
+  return found;
 }

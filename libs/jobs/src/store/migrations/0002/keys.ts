@@ -18,13 +18,19 @@ create table ${jobs}.dedup (
 create index dedup_expired on ${jobs}.dedup (expires_at);
 insert into ${jobs}.chore (name, every) values ('windows', '10 minutes');
 
--- One job under its rules; outcome is created, replaced or kept, id that of the job that has the key then.
+${enqueueOne(jobs)}`;
+
+/** `replacing`: what else becomes of a job that gets another payload or time. */
+export const enqueueOne = (
+  jobs: string,
+  { verb = "create", replacing = "" } = {},
+): string => `-- One job under its rules; outcome is created, replaced or kept, id that of the job that has the key then.
 -- Locks are taken by key: first its row of dedup, then that of job. Whoever sends several jobs sends them in
 -- the order of their keys, so that two cannot wait for one another; calls without window take the second only.
 -- Each statement sees what was committed before it: this needs "volatile", and read committed around it. Under one
 -- snapshot for a whole transaction a look may find a holder that is over by now. There it is tried first to insert:
 -- that sees what holds a key today, and fails with 40001 when the snapshot does not show it.
-create function ${jobs}.enqueue_one(
+${verb} function ${jobs}.enqueue_one(
   in_queue integer, fresh bigint, in_lane smallint, of_kind text, due timestamptz, max_attempts smallint,
   limit_ms bigint, under_key text, content jsonb, key_window interval, on_conflict text,
   out id bigint, out outcome text)
@@ -52,7 +58,7 @@ begin
           payload = case when on_conflict = 'replace-time' then j.payload else content end,
           run_at = case when on_conflict = 'replace-payload' then j.run_at else due end,
           attempts = case when on_conflict = 'replace' then max_attempts else j.attempts end,
-          timeout_ms = case when on_conflict = 'replace' then limit_ms else j.timeout_ms end
+          timeout_ms = case when on_conflict = 'replace' then limit_ms else j.timeout_ms end${replacing}
         where j.queue_id = in_queue and j.kind = of_kind and j.key = under_key and j.lease_until is null
         returning j.id into holder;
       end if;

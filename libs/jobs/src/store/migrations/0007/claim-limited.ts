@@ -7,7 +7,7 @@
  * while from its beginning, for those that were put before it. It is a setting of the session: others that share the
  * connection may use it as well, and one that is given back clean knows nothing.
  */
-/** Those of a line that may start, in its order. One that somebody has locked holds nobody up. */
+/** The next ones of a line, in its order. One that somebody has locked holds nobody up. */
 const ofLine = (jobs: string, from: string): string => `
         select j.id, (j.lane - 10000)::smallint as lane, p.ctid as at, j.run_at <= v_now as due, p.priority, p.run_at
         from ${jobs}.parked p cross join lateral (
@@ -20,15 +20,27 @@ const ofLine = (jobs: string, from: string): string => `
 
 /** All lines that have room. */
 const inLines = (next: string): string => `
-    select coalesce(array_agg(w.id), '{}'), coalesce(array_agg(w.lane), '{}'), coalesce(array_agg(w.at), '{}'),
-      coalesce(array_agg(f.name), '{}'), coalesce(array_agg(w.due), '{}'), coalesce(array_agg(w.priority), '{}'),
-      coalesce(array_agg(w.run_at), '{}')
-    into w_ids, w_lanes, w_ats, w_names, w_due, w_priorities, w_run_ats
-    from unnest(f_limits, f_keys, f_left, f_names, h_priorities, h_run_ats, h_ids)
-      f (limit_id, key, n, name, head_priority, head_run_at, head_id)
-    cross join lateral (${next}) w;`;
+      select coalesce(array_agg(w.id), '{}'), coalesce(array_agg(w.lane), '{}'), coalesce(array_agg(w.at), '{}'),
+        coalesce(array_agg(f.line::integer), '{}'), coalesce(array_agg(w.due), '{}'), coalesce(array_agg(w.priority), '{}'),
+        coalesce(array_agg(w.run_at), '{}')
+      into w_ids, w_lanes, w_ats, w_lines, w_due, w_priorities, w_run_ats
+      from unnest(f_limits, f_keys, f_wanted, h_priorities, h_run_ats, h_ids) with ordinality
+        f (limit_id, key, n, head_priority, head_run_at, head_id, line)
+      cross join lateral (${next}) w
+      where f.n > 0;`;
 
 export const claimLimited = (jobs: string): string => `
+-- nobody takes the jobs of this lane now: its kind is paused, or no worker that lives has a handler for it
+create function ${jobs}.lane_idles(p_queue integer, p_lane smallint, p_now timestamptz) returns boolean language sql stable as
+$$ select not exists (
+    select from ${jobs}.worker w
+    where w.stopped_at is null and w.beat_at > p_now - interval '1 minute' and w.kinds -> q.name ? l.kind
+  ) or exists (
+    select from ${jobs}.pause z
+    where z.queue_id = p_queue and z.kind in ('', l.kind) and (z.paused_until is null or z.paused_until > p_now)
+  )
+  from ${jobs}.queue q join ${jobs}.lane l on l.queue_id = q.id where q.id = p_queue and l.id = p_lane $$;
+
 create or replace function ${jobs}.claim_limited(
   p_queue integer, p_version integer, p_lanes smallint[], p_ats timestamptz[], p_ids bigint[], p_backs float8[],
   p_rooms integer[], p_untils float8[], p_room integer, p_lease_ms float8, p_worker integer, p_take_over_until timestamptz,
@@ -55,7 +67,7 @@ declare
   v_room integer := p_room;
   v_rooms integer[] := p_rooms;
   v_depth integer := 0;
-  v_keyed integer := 0;
+  v_waits boolean;
   -- the rules
   r_ids smallint[];
   r_kinds text[];
@@ -75,30 +87,34 @@ declare
   v_full integer;
   v_starts boolean;
   c record;
-  -- keys whose parked jobs may start, and how many of them
+  -- lines whose parked jobs may start: how many of them, where it is in l_, how many are looked for, from where on
   f_limits smallint[] := '{}';
   f_keys text[] := '{}';
   f_left bigint[] := '{}';
   f_names integer[] := '{}';
-  -- where their lines began
+  f_wanted bigint[];
+  f_back bigint[] := '{}';
+  h_any boolean := false;
+  h_priorities smallint[] := '{}';
+  h_run_ats timestamptz[] := '{}';
+  h_ids bigint[] := '{}';
+  -- where lines began
   v_setting text := 'nestjs_pg_jobs.lines_' || ${jobs}.lock_limits(p_queue);
   v_lines jsonb;
   v_line jsonb;
   v_before timestamptz;
   v_took float8;
-  h_any boolean := false;
-  h_priorities smallint[] := '{}';
-  h_run_ats timestamptz[] := '{}';
-  h_ids bigint[] := '{}';
-  -- what was found of them; those that go back to their lanes
+  -- what a round found of them; all that were met; those that go back to their lanes
   w_ids bigint[] := '{}';
   w_lanes smallint[] := '{}';
   w_ats tid[] := '{}';
-  w_names integer[] := '{}';
+  w_lines integer[] := '{}';
   w_due boolean[] := '{}';
   w_priorities smallint[] := '{}';
   w_run_ats timestamptz[] := '{}';
-  w_judged bigint[] := '{}';
+  w_judged bigint[];
+  m_ids bigint[] := '{}';
+  m_ats tid[] := '{}';
   x_ids bigint[] := '{}';
   -- what is decided: who starts, with the slots it needs; who is set aside, for which key
   t_ids bigint[] := '{}';
@@ -173,7 +189,6 @@ begin
   for i in 1 .. coalesce(cardinality(r_ids), 0) loop
     if r_paths[i] <> '' then
       v_depth := p_depth;
-      v_keyed := v_keyed + 1;
       continue;
     end if;
     l_names := l_names || (r_ids[i] || ' ');
@@ -198,10 +213,11 @@ begin
   if cardinality(f_limits) > 0 then
     v_lines := nullif(current_setting(v_setting, true), '')::jsonb;
     for i in 1 .. cardinality(f_limits) loop
-      v_at := array_position(r_ids, f_limits[i]);
       h_priorities := h_priorities || 32767::smallint;
       h_run_ats := h_run_ats || '-infinity'::timestamptz;
       h_ids := h_ids || 0::bigint;
+      f_back := f_back || 0::bigint;
+      v_at := array_position(r_ids, f_limits[i]);
       if v_at is null then
         f_left := f_left || 0::bigint;
         f_names := f_names || 0;
@@ -213,9 +229,7 @@ begin
       l_keys := l_keys || f_keys[i];
       l_left := l_left || ${jobs}.limit_left(p_queue, f_limits[i], f_keys[i], r_maxes[v_at], (v_used ->> v_name)::bigint,
         r_bursts[v_at], r_costs[v_at], v_now, v_pauses);
-      -- with several keys there may be some at the head whom another key holds
-      f_left := f_left || least(p_depth, l_left[cardinality(l_left)])
-        + case when v_keyed > 1 and l_left[cardinality(l_left)] > 0 then 200 else 0 end;
+      f_left := f_left || least(p_depth, l_left[cardinality(l_left)]);
       f_names := f_names || cardinality(l_names);
       v_line := v_lines -> v_name;
       if (v_line ->> 'until')::bigint > v_us then
@@ -225,130 +239,175 @@ begin
         h_ids[i] := (v_line ->> 'id')::bigint;
       end if;
     end loop;
-    v_before := clock_timestamp();
-    if h_any then
-      ${inLines(
-        `select r.* from (
-          (${ofLine(jobs, "and p.priority > f.head_priority")})
-          union all
-          (${ofLine(jobs, "and p.priority = f.head_priority and (p.run_at, p.job_id) >= (f.head_run_at, f.head_id)")})
-          union all
-          (${ofLine(jobs, "and p.priority < f.head_priority")})
-        ) r limit f.n`,
-      )}
-    else
-      ${inLines(ofLine(jobs, ""))}
-    end if;
-    v_took := extract(epoch from clock_timestamp() - v_before) * 1000;
-    if v_took > 2 + 0.1 * cardinality(w_ids) then
-      select coalesce(jsonb_object_agg(h.key, h.value), '{}') into v_lines
-      from jsonb_each(v_lines) h
-      where (h.value ->> 'until')::bigint > v_us and (select count(*) from jsonb_object_keys(v_lines)) < 50;
-      for i in 1 .. cardinality(w_ids) loop
-        continue when w_names[i] = w_names[i - 1];
-        v_name := l_names[w_names[i]];
-        -- it is looked for from the beginning in a fiftieth of the time
-        v_lines := v_lines || jsonb_build_object(v_name, jsonb_build_object('priority', w_priorities[i], 'run_at', w_run_ats[i], 'id', w_ids[i],
-          'until', coalesce((v_lines -> v_name ->> 'until')::bigint, v_us + greatest(10000000, v_took * 50000)::bigint)));
-      end loop;
-      perform set_config(v_setting, v_lines::text, false);
-    end if;
+    f_wanted := f_left;
   end if;
 
-  if v_room > 0 then
-    for c in
-      select j.id, w.line, j.run_at, j.kind, j.payload, j.xmin, false as expired, p.name as picked, 0 as later
-      from unnest(w_ids, w_lanes, w_names, w_due) p (id, lane, name, due)
-      join unnest(p_lanes) with ordinality w (lane, line) on w.lane = p.lane
-      cross join lateral (
-        select j.id, j.run_at, j.kind, j.payload, j.xmin from ${jobs}.job j where j.id = p.id and j.queue_id = p_queue offset 0
-      ) j
-      where p.due
-      union all
-      select one.id, w.line, one.run_at, one.kind, one.payload, one.xmin, one.expired, null, 1
-      from unnest(p_lanes, p_ats, p_ids, p_backs, v_rooms, p_untils) with ordinality w (lane, at, id, back, room, until, line)
-      cross join lateral (
-        select j.id, j.run_at, j.kind, j.payload, j.xmin, j.lease_until is not null as expired
-        from ${jobs}.job j
-        where j.queue_id = p_queue and j.lane = w.lane and j.lane > -1
-          and (j.run_at, j.id) > (w.at - w.back * interval '1 ms', case when w.back > 0 then 0 else w.id end)
-          and j.run_at <= least(v_now, w.at - w.until * interval '1 ms')
-          and (j.lease_until is null or (j.lease_until < v_now and v_now < p_take_over_until))
-        order by j.run_at, j.id
-        limit greatest(least(w.room, v_room), v_depth)
-      ) one
-      where w.room > 0
-      order by later, line, run_at, id
-    loop
-      -- of many lanes: no more is set aside at once than there is time for
-      exit when v_room = 0 or cardinality(k_ids) >= greatest(p_depth, 1000);
-      if c.picked is not null then
-        w_judged := w_judged || c.id;
-        -- no room is left for those behind the ones that start
-        continue when l_left[c.picked] <= 0;
+  -- The first ones of a line may be kept by something else: then it is looked through further.
+  for v_round in 1 .. 3 loop
+    if cardinality(f_limits) > 0 then
+      v_before := clock_timestamp();
+      if h_any then
+        ${inLines(
+          `select r.* from (
+            (${ofLine(jobs, "and p.priority > f.head_priority and v_round = 1")})
+            union all
+            (${ofLine(jobs, "and p.priority = f.head_priority and (p.run_at, p.job_id) > (f.head_run_at, f.head_id)")})
+            union all
+            (${ofLine(jobs, "and p.priority < f.head_priority")})
+          ) r limit f.n`,
+        )}
+      else
+        ${inLines(ofLine(jobs, ""))}
       end if;
-      v_starts := v_rooms[c.line] > 0;
-      v_full := null;
-      v_all := '{}';
-      for i in 1 .. coalesce(cardinality(r_ids), 0) loop
-        continue when r_kinds[i] <> '' and r_kinds[i] <> c.kind;
-        v_key := '';
-        if r_paths[i] <> '' then
-          v_key := left(nullif(c.payload #>> string_to_array(r_paths[i], '.'), ''), 512);
-          continue when v_key is null;
+      m_ids := m_ids || w_ids;
+      m_ats := m_ats || w_ats;
+      v_took := extract(epoch from clock_timestamp() - v_before) * 1000;
+      if v_round = 1 and v_took > 2 + 0.1 * cardinality(w_ids) then
+        select coalesce(jsonb_object_agg(h.key, h.value), '{}') into v_lines
+        from jsonb_each(v_lines) h
+        where (h.value ->> 'until')::bigint > v_us and (select count(*) from jsonb_object_keys(v_lines)) < 50;
+        for i in 1 .. cardinality(f_limits) loop
+          continue when f_wanted[i] = 0;
+          -- the first that is there, locked or not; it is looked for from the beginning in a fiftieth of the time
+          select v_lines || jsonb_build_object(f_limits[i] || ' ' || f_keys[i], jsonb_build_object(
+            'priority', p.priority, 'run_at', p.run_at, 'id', p.job_id - 1, 'until',
+            coalesce((v_lines -> (f_limits[i] || ' ' || f_keys[i]) ->> 'until')::bigint,
+              v_us + greatest(10000000, v_took * 50000)::bigint)))
+          into v_lines
+          from (select 1) one left join lateral (
+            select p.priority, p.run_at, p.job_id from ${jobs}.parked p
+            where p.queue_id = p_queue and p.limit_id = f_limits[i] and p.key = f_keys[i]
+            order by p.priority desc, p.run_at, p.job_id limit 1
+          ) p on true
+          where p.job_id is not null;
+        end loop;
+        perform set_config(v_setting, v_lines::text, false);
+      end if;
+    end if;
+
+    w_judged := '{}';
+    if v_room > 0 then
+      for c in
+        select j.id, w.line, j.run_at, j.kind, j.payload, j.xmin, false as expired, p.line as picked, 0 as later, p.priority
+        from unnest(w_ids, w_lanes, w_lines, w_due, w_priorities) p (id, lane, line, due, priority)
+        join unnest(p_lanes) with ordinality w (lane, line) on w.lane = p.lane
+        cross join lateral (
+          select j.id, j.run_at, j.kind, j.payload, j.xmin from ${jobs}.job j where j.id = p.id and j.queue_id = p_queue offset 0
+        ) j
+        where p.due
+        union all
+        select one.id, w.line, one.run_at, one.kind, one.payload, one.xmin, one.expired, null, 1, l.priority
+        from unnest(p_lanes, p_ats, p_ids, p_backs, v_rooms, p_untils) with ordinality w (lane, at, id, back, room, until, line)
+        cross join lateral (
+          select l.priority from ${jobs}.lane l where l.queue_id = p_queue and l.id = w.lane % 10000 offset 0
+        ) l
+        cross join lateral (
+          select j.id, j.run_at, j.kind, j.payload, j.xmin, j.lease_until is not null as expired
+          from ${jobs}.job j
+          where j.queue_id = p_queue and j.lane = w.lane and j.lane > -1
+            and (j.run_at, j.id) > (w.at - w.back * interval '1 ms', case when w.back > 0 then 0 else w.id end)
+            and j.run_at <= least(v_now, w.at - w.until * interval '1 ms')
+            and (j.lease_until is null or (j.lease_until < v_now and v_now < p_take_over_until))
+          order by j.run_at, j.id
+          limit greatest(least(w.room, v_room), v_depth)
+        ) one
+        where w.room > 0 and v_round = 1
+        order by priority desc, later, line, run_at, id
+      loop
+        -- of many lanes: no more is set aside at once than there is time for
+        exit when v_room = 0 or cardinality(k_ids) >= greatest(p_depth, 1000);
+        if c.picked is not null then
+          w_judged := w_judged || c.id;
+          -- no room is left for those behind the ones that start
+          continue when l_left[f_names[c.picked]] <= 0;
         end if;
-        v_name := r_ids[i] || ' ' || v_key;
-        v_at := array_position(l_names, v_name);
-        if v_at is null then
-          v_at := cardinality(l_names) + 1;
-          l_names := l_names || v_name;
-          l_rules := l_rules || i;
-          l_keys := l_keys || v_key;
-          l_left := l_left || ${jobs}.limit_left(p_queue, r_ids[i], v_key, r_maxes[i], (v_used ->> v_name)::bigint,
-            r_bursts[i], r_costs[i], v_now, v_pauses);
-        end if;
-        v_all := v_all || v_at;
-        if l_left[v_at] <= 0 then
-          v_starts := false;
-          if v_key = '' then
-            v_blocked := true;
-          else
-            v_full := v_at;
+        v_starts := v_rooms[c.line] > 0;
+        v_waits := not v_starts;
+        v_full := null;
+        v_all := '{}';
+        for i in 1 .. coalesce(cardinality(r_ids), 0) loop
+          continue when r_kinds[i] <> '' and r_kinds[i] <> c.kind;
+          v_key := '';
+          if r_paths[i] <> '' then
+            v_key := left(nullif(c.payload #>> string_to_array(r_paths[i], '.'), ''), 512);
+            continue when v_key is null;
           end if;
+          v_name := r_ids[i] || ' ' || v_key;
+          v_at := array_position(l_names, v_name);
+          if v_at is null then
+            v_at := cardinality(l_names) + 1;
+            l_names := l_names || v_name;
+            l_rules := l_rules || i;
+            l_keys := l_keys || v_key;
+            l_left := l_left || ${jobs}.limit_left(p_queue, r_ids[i], v_key, r_maxes[i], (v_used ->> v_name)::bigint,
+              r_bursts[i], r_costs[i], v_now, v_pauses);
+          end if;
+          v_all := v_all || v_at;
+          if l_left[v_at] <= 0 then
+            v_starts := false;
+            if v_key = '' then
+              v_blocked := true;
+              v_waits := true;
+            elsif v_full is null or coalesce(r_maxes[i], 2147483647) < coalesce(r_maxes[l_rules[v_full]], 2147483647) then
+              -- of several, the tightest is likely to keep it longest
+              v_full := v_at;
+            end if;
+          end if;
+        end loop;
+        if v_starts then
+          v_room := v_room - 1;
+          v_rooms[c.line] := v_rooms[c.line] - 1;
+          t_ids := t_ids || c.id;
+          t_xmins := t_xmins || c.xmin;
+          t_expired := t_expired || c.expired;
+          foreach v_at in array v_all loop
+            l_left[v_at] := l_left[v_at] - 1;
+            s_ids := s_ids || c.id;
+            s_limits := s_limits || r_ids[l_rules[v_at]];
+            s_keys := s_keys || l_keys[v_at];
+          end loop;
+        elsif v_full is not null and not c.expired and (c.picked is not null or not v_waits) then
+          k_ids := k_ids || c.id;
+          k_limits := k_limits || r_ids[l_rules[v_full]];
+          k_keys := k_keys || l_keys[v_full];
+          k_picked := k_picked || (c.picked is not null);
+        elsif c.picked is not null and v_full is null and (f_back[c.picked] < f_left[c.picked] or v_round = 3) then
+          -- Its key has room, and it waits for its kind: back to where that looks for it; as many as could start, or all if
+          -- nobody was found behind them.
+          f_back[c.picked] := f_back[c.picked] + 1;
+          x_ids := x_ids || c.id;
         end if;
       end loop;
-      if v_starts then
-        v_room := v_room - 1;
-        v_rooms[c.line] := v_rooms[c.line] - 1;
-        t_ids := t_ids || c.id;
-        t_xmins := t_xmins || c.xmin;
-        t_expired := t_expired || c.expired;
-        foreach v_at in array v_all loop
-          l_left[v_at] := l_left[v_at] - 1;
-          s_ids := s_ids || c.id;
-          s_limits := s_limits || r_ids[l_rules[v_at]];
-          s_keys := s_keys || l_keys[v_at];
-        end loop;
-      elsif v_full is not null and not c.expired then
-        k_ids := k_ids || c.id;
-        k_limits := k_limits || r_ids[l_rules[v_full]];
-        k_keys := k_keys || l_keys[v_full];
-        k_picked := k_picked || (c.picked is not null);
-      elsif c.picked is not null then
-        x_ids := x_ids || c.id;
-        l_left[c.picked] := l_left[c.picked] - 1;
+    end if;
+
+    exit when cardinality(w_ids) = 0;
+    for i in 1 .. cardinality(w_ids) loop
+      continue when w_ids[i] = any(w_judged);
+      v_at := f_names[w_lines[i]];
+      -- put off, or nobody takes its lane now: it keeps no room of its key
+      if not w_due[i] or (not w_lanes[i] = any(p_lanes) and ${jobs}.lane_idles(p_queue, w_lanes[i], v_now)) then
+        x_ids := x_ids || w_ids[i];
+      elsif l_left[v_at] > 0 then
+        -- it does not start here: others may
+        x_ids := x_ids || w_ids[i];
+        l_left[v_at] := l_left[v_at] - 1;
       end if;
     end loop;
-  end if;
-  -- Its key has room, and it does not start here now, or it was put off since: back to where all look for it.
-  for i in 1 .. cardinality(w_ids) loop
-    continue when w_ids[i] = any(w_judged);
-    if not w_due[i] then
-      x_ids := x_ids || w_ids[i];
-    elsif l_left[w_names[i]] > 0 then
-      x_ids := x_ids || w_ids[i];
-      l_left[w_names[i]] := l_left[w_names[i]] - 1;
-    end if;
+    exit when v_room = 0;
+    for i in 1 .. cardinality(f_limits) loop
+      v_at := array_length(array_positions(w_lines, i), 1);
+      if v_at < f_wanted[i] or v_at is null or l_left[f_names[i]] <= 0 then
+        f_wanted[i] := 0;
+        continue;
+      end if;
+      v_at := (array_positions(w_lines, i))[v_at];
+      h_any := true;
+      h_priorities[i] := w_priorities[v_at];
+      h_run_ats[i] := w_run_ats[v_at];
+      h_ids[i] := w_ids[v_at];
+      f_wanted[i] := l_left[f_names[i]] + case v_round when 1 then 100 else 500 end;
+    end loop;
+    exit when 0 = all(f_wanted);
   end loop;
 
   if cardinality(t_ids) > 0 then
@@ -385,11 +444,11 @@ begin
       from taken t join unnest(s_ids, s_limits, s_keys) s (id, limit_id, key) on s.id = t.id
     )
     select t.id, t.lane, t.attempt, t.failures, t.crashes, t.attempts, t.timeout_ms, t.run_at, t.payload, t.headers, t.kind,
-      case when t.cancel_at is null then t_expired[array_position(t_ids, t.id)] end, t.id = any(w_ids), null::jsonb
+      case when t.cancel_at is null then t_expired[array_position(t_ids, t.id)] end, t.id = any(m_ids), null::jsonb
     from taken t;
-    if cardinality(w_ids) > 0 then
+    if cardinality(m_ids) > 0 then
       delete from ${jobs}.parked p where p.ctid = any(array(
-        select w.at from unnest(w_ids, w_ats) w (id, at) where w.id = any(v_taken)));
+        select w.at from unnest(m_ids, m_ats) w (id, at) where w.id = any(v_taken)));
     end if;
     if v_rates then
       insert into ${jobs}.bucket as b (queue_id, limit_id, key, full_at)
@@ -440,7 +499,7 @@ begin
       returning j.id
     ), unparked as (
       delete from ${jobs}.parked p where p.ctid = any(array(
-        select w.at from unnest(w_ids, w_ats) w (id, at) where w.id = any(array(select m.id from moved m))))
+        select w.at from unnest(m_ids, m_ats) w (id, at) where w.id = any(array(select m.id from moved m))))
     )
     select v_news || jsonb_build_object('strays', count(*)) into v_news from moved;
   end if;

@@ -21,6 +21,15 @@ declare
   v_key text;
   k_limits smallint[];
   k_keys text[];
+  k record;
+  c record;
+  v_left bigint;
+  v_at integer;
+  i_lanes smallint[] := '{}';
+  i_idle boolean[] := '{}';
+  x_ids bigint[] := '{}';
+  x_ats tid[] := '{}';
+  g_ats tid[] := '{}';
 begin
   -- Claims do not wait for it: a held snapshot may keep many dead rows of a line.
   with recursive known as (
@@ -77,46 +86,63 @@ begin
     where j.id = s.job_id and j.queue_id = p_queue and j.attempt = s.attempt and j.worker = s.worker and j.lease_until is not null
     offset 0);
 
-  with live as materialized (
-    select s.limit_id, s.key, count(*) as n from ${jobs}.slot s where s.queue_id = p_queue group by s.limit_id, s.key
-  ), room as materialized (
-    -- the next job of a key that has some running is let go with the end of one of these
-    select k.limit_id, k.key, least(1000, case
-      when not p_all and l.n > 0 then 0
-      else (
-        select ${jobs}.limit_left(p_queue, r.id, k.key, r.max, l.n, r.burst, r.cost, v_now, true)
-        from ${jobs}.limit_rules(p_queue) r where r.id = k.limit_id)
-      end) as n
-    from unnest(k_limits, k_keys) k (limit_id, key)
-    left join live l on l.limit_id = k.limit_id and l.key = k.key
-  ), head as materialized (
-    select p.job_id, p.at from room k cross join lateral (
-      select p.job_id, p.ctid as at from ${jobs}.parked p
+  for k in
+    with live as materialized (
+      select s.limit_id, s.key, count(*) as n from ${jobs}.slot s where s.queue_id = p_queue group by s.limit_id, s.key
+    ), room as materialized (
+      select k.limit_id, k.key, coalesce(l.n, 0) as running, case when r.id is null then 2147483647 when r.max <= l.n then 0
+        else ${jobs}.limit_left(p_queue, r.id, k.key, r.max, l.n, r.burst, r.cost, v_now, true) end as n
+      from unnest(k_limits, k_keys) k (limit_id, key)
+      left join live l on l.limit_id = k.limit_id and l.key = k.key
+      left join ${jobs}.limit_rules(p_queue) r on r.id = k.limit_id
+    )
+    select limit_id, key, n, running from room where n > 0
+  loop
+    v_left := k.n;
+    for c in
+      select p.job_id, p.ctid as at, j.lane, j.run_at
+      from ${jobs}.parked p left join lateral (
+        select j.lane, j.run_at from ${jobs}.job j where j.id = p.job_id and j.queue_id = p_queue offset 0
+      ) j on true
       where p.queue_id = p_queue and p.limit_id = k.limit_id and p.key = k.key
       order by p.priority desc, p.run_at, p.job_id
-      limit case when p_forget then 1000 else 20 end
-    ) p
-    where k.n > 0
-  ), next as materialized (
-    select p.job_id, p.at, p.job_at from room k cross join lateral (
-      select p.job_id, p.ctid as at, j.at as job_at from ${jobs}.parked p cross join lateral (
-        select j.ctid as at, j.lane from ${jobs}.job j
-        where j.id = p.job_id and j.queue_id = p_queue offset 0 for update skip locked
-      ) j
-      where p.queue_id = p_queue and p.limit_id = k.limit_id and p.key = k.key and j.lane between 10000 and 19999
-      order by p.priority desc, p.run_at, p.job_id
-      limit k.n
-    ) p
+      -- where some run, the next claim of theirs does the same
+      limit case when k.running > 0 then least(k.n, 2000) + 50 else 2000 end
+    loop
+      exit when cardinality(x_ids) >= 2000;
+      if c.lane is null or c.lane not between 10000 and 19999 then
+        -- cancelled, deleted, or replaced while it was parked
+        g_ats := g_ats || c.at;
+        continue;
+      end if;
+      v_at := array_position(i_lanes, c.lane);
+      if v_at is null then
+        i_lanes := i_lanes || c.lane;
+        i_idle := i_idle || ${jobs}.lane_idles(p_queue, (c.lane - 10000)::smallint, v_now);
+        v_at := cardinality(i_lanes);
+      end if;
+      -- who could not start anyway keeps no room
+      if c.run_at <= v_now and not i_idle[v_at] then
+        exit when v_left = 0;
+        perform from ${jobs}.job j where j.id = c.job_id and j.queue_id = p_queue for update skip locked;
+        continue when not found;
+        v_left := v_left - 1;
+      end if;
+      x_ids := x_ids || c.job_id;
+      x_ats := x_ats || c.at;
+    end loop;
+  end loop;
+  with free as materialized (
+    select j.at from unnest(x_ids) x (id) cross join lateral (
+      select j.ctid as at, j.lane from ${jobs}.job j where j.id = x.id and j.queue_id = p_queue offset 0 for update skip locked
+    ) j
+    where j.lane between 10000 and 19999
   ), moving as (
-    update ${jobs}.job j set lane = j.lane - 10000 where j.ctid = any(array(select n.job_at from next n))
+    update ${jobs}.job j set lane = j.lane - 10000 where j.ctid = any(array(select f.at from free f))
     returning j.id
   ), gone as (
-    -- and those that were cancelled, or deleted, while they were parked
-    delete from ${jobs}.parked p where p.ctid = any(array(
-      select n.at from next n where n.job_id = any(array(select m.id from moving m))
-      union
-      select h.at from head h where (
-        select j.lane from ${jobs}.job j where j.id = h.job_id and j.queue_id = p_queue) between 10000 and 19999 is not true))
+    delete from ${jobs}.parked p where p.ctid = any(g_ats || array(
+      select x.at from unnest(x_ids, x_ats) x (id, at) where x.id = any(array(select m.id from moving m))))
   )
   select count(*) into v_moved from moving;
   if cardinality(k_limits) >= p_batch then
