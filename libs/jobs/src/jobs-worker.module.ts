@@ -201,7 +201,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         handlers,
         hint: (queueId, kind) => hints.hint(queueId, kind),
         tellOthers: (queueId) => hints.tellOthers({ queueId }),
-        limit: async (queueId, queue) => await limits.declare(queueId, queue),
+        limits,
         released: (queueId) => hints.tellOthers({ queueId, behind: true }),
         answered: (queueId, ids) => results.answered(queueId, ids),
         subscriptions,

@@ -1,5 +1,5 @@
 import { OptionsError, UnknownKindError, UnknownQueueError } from "../job/errors.js";
-import { OptionsCheck, isName, nearest, readable } from "../job/options-check.js";
+import { OptionsCheck, describe, isName, nearest, readable } from "../job/options-check.js";
 import { LIMIT_KEYS, type LimitOrder, type LimitView, parseLimits } from "../job/limit.js";
 import { type PauseOptions, type PauseOrder, readPause } from "../job/pause.js";
 import {
@@ -12,7 +12,7 @@ import {
   resume,
 } from "../store/queues/pauses.js";
 import { pause as pauseKey, resume as resumeKey } from "../store/limits/key-pauses.js";
-import { LIMITS_SINCE, WHOLE, rulesOf, setRules } from "../store/limits/rules.js";
+import { LIMITS_SINCE, WHOLE, dropUnbound, rulesOf, setRules } from "../store/limits/rules.js";
 import { sweep } from "../store/limits/sweep.js";
 import { limitViews } from "../store/limits/views.js";
 import { queueNames } from "../store/reads/stats.js";
@@ -29,6 +29,8 @@ export interface QueuePart {
   kind?: string;
   /** The jobs of this key alone, as the limit of the queue, or of the kind, reads it from their payloads. */
   key?: string;
+  /** Which limit reads that key, if the queue, or the kind, has several with a key: where it stands in payloads. */
+  keyPath?: string;
 }
 
 /** Queues that jobs wait in: to look at, to pause, to resume, to bound. */
@@ -62,10 +64,15 @@ export class JobQueues {
    * @throws UnknownQueueError, UnknownKindError, OptionsError, SchemaNotReadyError, DatabaseUnavailableError
    */
   async pause(queue: string, options: PauseOptions & QueuePart = {}): Promise<QueueView> {
-    return await this.#changing(queue, "pause", options, async (id, { kind, key }, order) => {
-      if (key === undefined) return await pause(this.store, id, kind, order);
-      await pauseKey(this.store, id, await this.#ruleOf(id, kind), key, order);
-    });
+    return await this.#changing(
+      queue,
+      "pause",
+      options,
+      async (id, { kind, key, keyPath }, order) => {
+        if (key === undefined) return await pause(this.store, id, kind, order);
+        await pauseKey(this.store, id, await this.#ruleOf(id, kind, keyPath), key, order);
+      },
+    );
   }
 
   /**
@@ -73,9 +80,10 @@ export class JobQueues {
    * @throws UnknownQueueError, UnknownKindError, OptionsError, SchemaNotReadyError, DatabaseUnavailableError
    */
   async resume(queue: string, part: QueuePart = {}): Promise<QueueView> {
-    return await this.#changing(queue, "resume", part, async (id, { kind, key }) => {
+    return await this.#changing(queue, "resume", part, async (id, { kind, key, keyPath }) => {
       if (key === undefined) return await resume(this.store, id, kind);
-      await resumeKey(this.store, id, await this.#ruleOf(id, kind), key);
+      await resumeKey(this.store, id, await this.#ruleOf(id, kind, keyPath), key);
+      await this.store.transaction((run) => dropUnbound({ run }, id));
       await this.#release(id);
     });
   }
@@ -113,15 +121,22 @@ export class JobQueues {
   }
 
   /** The limit that knows the keys of a queue, or of one of its kinds. */
-  async #ruleOf(queueId: number, kind: string | undefined): Promise<number> {
+  async #ruleOf(
+    queueId: number,
+    kind: string | undefined,
+    keyPath: string | undefined,
+  ): Promise<number> {
     await this.store.needs(LIMITS_SINCE, "limits over all processes");
     const rules = await rulesOf(this.store, [queueId]);
     const keyed = rules.filter((one) => one.kind === (kind ?? WHOLE) && one.keyPath !== "");
-    if (keyed.length === 1) return keyed[0]!.id;
-    const found =
-      keyed.length === 0 ? "none" : `several (${keyed.map(({ keyPath }) => keyPath).join(", ")})`;
+    const meant = keyPath === undefined ? keyed : keyed.filter((one) => one.keyPath === keyPath);
+    if (meant.length === 1) return meant[0]!.id;
+    const paths = keyed.map((one) => one.keyPath).join(", ");
+    const what = kind === undefined ? "queue" : "kind";
     throw new OptionsError("key of a queue", [
-      `key: expected one limit or rate with a key for this ${kind === undefined ? "queue" : "kind"}, which says where keys stand, found ${found}; jobs.queues.limit sets it`,
+      keyed.length === 0
+        ? `key: expected a limit or rate with a key for this ${what}, which says where keys stand, found none; jobs.queues.limit sets it`
+        : `keyPath: expected which key of this ${what} is meant (${paths}), found ${keyPath === undefined ? "none" : describe(keyPath)}`,
     ]);
   }
 
@@ -188,14 +203,19 @@ function parse(
 ): { part: QueuePart; order: PauseOrder } {
   const check = new OptionsCheck(`call of ${verb}`);
   if (!isName(queue)) check.expected("queue", NAME, queue);
-  const allowed = verb === "pause" ? ["kind", "key", "by", "why", "until"] : ["kind", "key"];
+  const allowed = [...(verb === "pause" ? ["by", "why", "until"] : []), "kind", "key", "keyPath"];
   const given = check.object("", options, allowed) ? options : {};
   const kind = check.name("kind", given.kind);
   const key = readKey(check, given.key);
+  const keyPath = readKeyPath(check, given.keyPath, key !== undefined);
   const order = readPause(check, given);
   check.done();
   return {
-    part: { ...(kind === undefined ? {} : { kind }), ...(key === undefined ? {} : { key }) },
+    part: {
+      ...(kind === undefined ? {} : { kind }),
+      ...(key === undefined ? {} : { key }),
+      ...(keyPath === undefined ? {} : { keyPath }),
+    },
     order,
   };
 }
@@ -203,6 +223,14 @@ function parse(
 function readKey(check: OptionsCheck, key: unknown): string | undefined {
   if (key === undefined || (typeof key === "string" && KEY.test(key))) return key;
   return check.expected("key", "1 to 512 characters without NUL", key);
+}
+
+function readKeyPath(check: OptionsCheck, path: unknown, keyed: boolean): string | undefined {
+  if (path === undefined) return undefined;
+  if (typeof path !== "string" || path === "")
+    return check.expected("keyPath", "where keys stand in payloads, as the limit names it", path);
+  if (!keyed) check.add("keyPath: expected with key only, which is missing");
+  return path;
 }
 
 function parseOrder(queue: string, order: LimitOrder) {

@@ -1,3 +1,4 @@
+import { dropUnbound } from "../store/limits/rules.js";
 import { LIMITS, gates, sweep } from "../store/limits/sweep.js";
 import type { Store } from "../store/store.js";
 import { delay } from "../store/upkeep/chores.js";
@@ -26,6 +27,7 @@ export async function sweepLimits(
   const from = performance.now();
   for (const queueId of await gates(aside))
     try {
+      if (options.forget) await store.transaction((run) => dropUnbound({ run }, queueId));
       if (await sweep(aside, queueId, options)) released(queueId);
     } catch (error) {
       failed.push(error);

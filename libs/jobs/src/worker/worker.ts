@@ -66,8 +66,7 @@ export interface WorkerPorts extends Omit<AttemptPorts, "transaction" | "reporte
   };
   /** What is enqueued at set times: of the code of this process, and of all. */
   schedules: SchedulePorts;
-  /** What the code of this process says of limits holds for this queue from now on; rejects when that cannot be. */
-  limit(queueId: number, queue: string): Promise<void>;
+  limits: LimitPorts;
   /** Jobs of this queue that were set aside can run: other processes shall know. */
   released(queueId: number): void;
   /** Runs a background duty that is due. */
@@ -77,6 +76,16 @@ export interface WorkerPorts extends Omit<AttemptPorts, "transaction" | "reporte
   answered(queueId: number, ids: readonly string[]): void;
   /** Runs our statements on somebody's transaction. */
   on: TransactionPorts["on"];
+}
+
+/** What the code of this process says of limits. */
+export interface LimitPorts {
+  /** It holds for this queue from now on; rejects when that cannot be. */
+  declare(queueId: number, queue: string): Promise<void>;
+  /** Says that it still is so, unless that was said a moment ago. */
+  keep(): Promise<void>;
+  /** The tables are others. */
+  forget(): void;
 }
 
 export interface SchedulePorts {
@@ -128,7 +137,7 @@ export class Worker {
     this.#queues = new ServedQueues(settings.queues, {
       store,
       handlers: this.#handlers,
-      limit: (queueId, queue) => ports.limit(queueId, queue),
+      limit: (queueId, queue) => ports.limits.declare(queueId, queue),
       grown: async () => await this.#presence.sayKeptFinished(),
       log: (...call) => ports.log(...call),
     });
@@ -261,6 +270,9 @@ export class Worker {
         void ports.subscriptions
           .keep()
           .catch((error: unknown) => this.#outage.complain("subscriptions are not kept", error));
+        void ports.limits
+          .keep()
+          .catch((error: unknown) => this.#outage.complain("limits are not kept", error));
         this.#keepSchedules();
       },
     });
@@ -467,6 +479,7 @@ export class Worker {
     this.ports.store.forget();
     this.ports.schedules.forget();
     this.ports.subscriptions.forget();
+    this.ports.limits.forget();
     void this.#begin();
   }
 

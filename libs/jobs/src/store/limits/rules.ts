@@ -1,4 +1,4 @@
-import { type Runner, Statement, arrayOf } from "../../pg/statement.js";
+import { type Row, type Runner, Statement, arrayOf } from "../../pg/statement.js";
 import type { LimitRule } from "../../job/limit.js";
 import { lockQueue } from "../queues/lanes.js";
 
@@ -7,6 +7,12 @@ import { lockQueue } from "../queues/lanes.js";
 
 /** The schema version that has limits. */
 export const LIMITS_SINCE = 5;
+
+/** The schema version that knows when code last said them. */
+export const KEPT_SINCE = 7;
+
+/** A rule without a bound: it stands for the pauses of its keys alone. */
+const UNBOUNDED = 2_147_483_647;
 
 /** Of a rule that is for all kinds of its queue. */
 export const WHOLE = "";
@@ -69,11 +75,31 @@ const removeRule = new Statement(
   "remove_limit_rule",
   (jobs) => `
 with gone as (
-  delete from ${jobs}.limit_rule where queue_id = $1::integer and id = $2::smallint
+  delete from ${jobs}.limit_rule r
+  where r.queue_id = $1::integer and r.id = $2::smallint and not exists (
+    select from ${jobs}.key_pause p
+    where p.queue_id = r.queue_id and p.limit_id = r.id and (p.paused_until is null or p.paused_until > now()))
+  returning r.id
 ), emptied as (
   delete from ${jobs}.bucket where queue_id = $1::integer and limit_id = $2::smallint
+), resumed as (
+  delete from ${jobs}.key_pause p using gone g where p.queue_id = $1::integer and p.limit_id = g.id
 )
-delete from ${jobs}.key_pause where queue_id = $1::integer and limit_id = $2::smallint`,
+select g.id from gone g`,
+);
+
+// Who paused one of its keys does not expect it to start because the limit is gone.
+const unbound = new Statement(
+  "unbound_limit_rule",
+  (jobs) => `
+update ${jobs}.limit_rule set max = ${UNBOUNDED}, rate = null, rate_ms = null
+where queue_id = $1::integer and id = $2::smallint`,
+);
+
+const listUnbound = new Statement(
+  "list_unbound_rules",
+  (jobs) => `
+select r.id from ${jobs}.limit_rule r where r.queue_id = $1::integer and r.max = ${UNBOUNDED} and r.rate is null`,
 );
 
 const listSaid = new Statement(
@@ -86,6 +112,20 @@ const say = new Statement(
   (jobs) => `
 insert into ${jobs}.limit_said (queue_id, kind, declared, service) values ($1::integer, $2::text, $3::text, $4::text)
 on conflict (queue_id, kind) do update set declared = excluded.declared, service = excluded.service`,
+);
+// Workers say it once a minute.
+const keepSaid = new Statement(
+  "keep_limits_said",
+  (jobs) => `
+update ${jobs}.limit_said s set said_at = now()
+from jsonb_to_recordset($1::jsonb) m ("queueId" integer, kind text, declared text)
+where s.queue_id = m."queueId" and s.kind = m.kind and s.declared = m.declared`,
+);
+const listForgotten = new Statement(
+  "list_limits_forgotten",
+  (jobs) => `
+select s.queue_id, s.kind, s.declared, s.service from ${jobs}.limit_said s
+where s.queue_id = any($1::integer[]) and s.said_at < now() - interval '150 seconds'`,
 );
 const unsay = new Statement(
   "unsay_limits",
@@ -143,19 +183,42 @@ export async function rulesOf(runner: Runner, queueIds: readonly number[]): Prom
   }));
 }
 
+/** What code says of a queue, or of one of its kinds. */
+export interface Said {
+  queueId: number;
+  kind: string;
+  declared: string;
+}
+
 /** What code last said of these queues and their kinds. */
 export async function saidOf(
   runner: Runner,
   queueIds: readonly number[],
-): Promise<{ queueId: number; kind: string; declared: string; service: string }[]> {
-  const rows = await runner.run(listSaid, [arrayOf(queueIds)]);
-  return rows.map(([queueId, kind, declared, service]) => ({
-    queueId: Number(queueId),
-    kind: kind!,
-    declared: declared!,
-    service: service!,
-  }));
+): Promise<(Said & { service: string })[]> {
+  return (await runner.run(listSaid, [arrayOf(queueIds)])).map(readSaid);
 }
+
+/** Of it, what no worker that lives says any more. */
+export async function forgottenOf(
+  runner: Runner,
+  queueIds: readonly number[],
+): Promise<(Said & { service: string })[]> {
+  return (await runner.run(listForgotten, [arrayOf(queueIds)])).map(readSaid);
+}
+
+/** It is still said. */
+export async function keep(runner: Runner, all: readonly Said[]): Promise<void> {
+  await runner.run(keepSaid, [
+    JSON.stringify(all.map(({ queueId, kind, declared }) => ({ queueId, kind, declared }))),
+  ]);
+}
+
+const readSaid = ([queueId, kind, declared, service]: Row) => ({
+  queueId: Number(queueId),
+  kind: kind!,
+  declared: declared!,
+  service: service!,
+});
 
 /** Of these queues, those that are claimed from within limits. */
 export async function limitedOf(runner: Runner, queueIds: readonly number[]): Promise<Set<number>> {
@@ -179,7 +242,8 @@ export async function setRules(
   let changed = false;
   for (const known of before)
     if (!rules.some(({ keyPath }) => keyPath === known.keyPath)) {
-      await runner.run(removeRule, [queueId, known.id]);
+      const [gone] = await runner.run(removeRule, [queueId, known.id]);
+      if (!gone) await runner.run(unbound, [queueId, known.id]);
       changed = true;
     }
   let added = false;
@@ -200,6 +264,22 @@ export async function setRules(
   if (added || changed) await runner.run(raiseVersion, [queueId]);
   return added || changed;
 }
+
+/** Takes away the rules that stood for pauses which are over; answers whether there were any. */
+export async function dropUnbound(runner: Runner, queueId: number): Promise<boolean> {
+  if ((await runner.run(listUnbound, [queueId])).length === 0) return false;
+  await runner.run(lockQueue, [queueId]);
+  await runner.run(lockLimits, [queueId]);
+  let dropped = false;
+  for (const [id] of await runner.run(listUnbound, [queueId]))
+    dropped = (await runner.run(removeRule, [queueId, id])).length > 0 || dropped;
+  if (dropped) await runner.run(raiseVersion, [queueId]);
+  return dropped;
+}
+
+/** The number that stands for no bound, as callers know it. */
+export const boundOf = (max: string | null | undefined): number | null =>
+  max == null || Number(max) === UNBOUNDED ? null : Number(max);
 
 /** The same, said by another service from now on; what calls have changed stays. */
 export async function own(

@@ -1,7 +1,7 @@
 import type { LimitView } from "../../job/limit.js";
 import { type Runner, Statement } from "../../pg/statement.js";
 import { instant, ms } from "../instant.js";
-import { WHOLE } from "./rules.js";
+import { WHOLE, boundOf } from "./rules.js";
 
 // Counted, not kept: few jobs run at once, and of those that are parked no more than 10,001 are looked at.
 const viewRules = new Statement(
@@ -26,7 +26,7 @@ export async function limitViews(runner: Runner, queueId: number): Promise<Limit
   return rows.map(([kind, keyPath, max, rate, rateMs, at, by, why, running, waiting, paused]) => ({
     kind: kind === WHOLE ? null : kind!,
     key: keyPath === "" ? null : keyPath!,
-    limit: max == null ? null : Number(max),
+    limit: boundOf(max),
     rate: rate == null ? null : { max: Number(rate), perMs: Number(rateMs) },
     running: Number(running),
     waiting: Number(waiting),
