@@ -200,6 +200,44 @@ describe("who comes first of a key", () => {
   });
 });
 
+describe("a job that gets another payload while it waits", () => {
+  it("goes by its new key", async () => {
+    await limited.limit([{ keyPath: "tenant", max: 1 }]);
+    const jobs = await bench.producer();
+    const [running] = await limited.tenant(1, "hot");
+    await limited.take();
+    const put = async (tenant: string) =>
+      await jobs.enqueue("work", { tenant }, { key: "k", onConflict: "replace" });
+    const { id } = await put("hot");
+    expect((await limited.take()).parked).toBe(1);
+    expect(await put("cold")).toMatchObject({ id, replaced: true });
+    expect((await limited.take()).claims.map(({ payload }) => JSON.parse(payload))).toEqual([
+      { tenant: "cold" },
+    ]);
+    await sweep(bench.session(), limited.hands.queueId);
+    expect(running).toBeDefined();
+  });
+});
+
+describe("a key of which some run", () => {
+  it("goes on with the end of its pause, though nothing of it ends", async () => {
+    await limited.limit([{ keyPath: "tenant", max: 2 }]);
+    const [first, second] = await limited.tenant(3, "hot");
+    await limited.take({ room: 1 });
+    await bench.sql(
+      `insert into jobs.key_pause (queue_id, limit_id, key, paused_until)
+       select queue_id, id, 'hot', now() + interval '1 h' from jobs.limit_rule`,
+    );
+    expect(await limited.take()).toMatchObject({ claims: [], parked: 2 });
+    await sweep(bench.session(), limited.hands.queueId, { all: false });
+    expect((await limited.take()).claims).toEqual([]);
+    await bench.sql("update jobs.key_pause set paused_until = now()");
+    await sweep(bench.session(), limited.hands.queueId, { all: false });
+    expect(idsOf(await limited.take())).toEqual([second]);
+    expect(first).toBeDefined();
+  });
+});
+
 describe("when the limit changes", () => {
   it("another key: all that waited for the one before are let go, at once", async () => {
     await limited.limit([{ keyPath: "tenant", max: 1 }]);

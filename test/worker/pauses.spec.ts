@@ -232,6 +232,7 @@ describe("what people say of a pause", () => {
       { until: new Date(Number.NaN) },
       { until: "tomorrow" },
       { until: new Date(8.64e15) },
+      { until: new Date(Date.now() - 3_600_000) },
       { why: 7 },
       { by: "\0" },
       { wy: "x" },

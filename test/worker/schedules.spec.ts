@@ -271,8 +271,27 @@ describe("jobs.schedules", () => {
     expect((await schedules.get("r"))!.lastJob).toBe(next.id);
 
     await schedules.upsert("q", "report", { cron: NEVER_SOON, overlap: "queue" });
-    const many = await Promise.all(Array.from({ length: 5 }, () => schedules.runNow("q")));
-    expect(new Set(many.map(({ id }) => id)).size).toBe(5);
+    const many = await Promise.all(Array.from({ length: 60 }, () => schedules.runNow("q")));
+    expect(new Set(many.map(({ id }) => id)).size).toBe(60);
+  });
+
+  it("refuses names that cannot be, and takes null for what it is", async () => {
+    const { schedules } = await bench.producer();
+    for (const name of ["", "\0", undefined, 5] as string[])
+      for (const call of [
+        () => schedules.get(name),
+        () => schedules.remove(name),
+        () => schedules.pause(name),
+        () => schedules.resume(name),
+        () => schedules.runNow(name),
+        () => schedules.upsert(name, "report", { cron: "@daily" }),
+      ])
+        await expect(call()).rejects.toThrow(OptionsError);
+    await expect(
+      schedules.upsert("r", "report", { cron: "@daily", timeZone: null as never }),
+    ).rejects.toThrow(/time zone such as 'Europe\/Berlin', found null/);
+    await schedules.upsert("r", "report", { cron: "@daily", payload: null });
+    expect((await schedules.get("r"))!.payload).toBeNull();
   });
 
   it("answers a name that there is none of with the one that may be meant", async () => {
@@ -309,9 +328,10 @@ describe("a schedule of the code", () => {
     const { schedules } = app.get(JobQueue);
     await until(async () => (await schedules.get("mine")) !== null);
     expect((await schedules.get("mine"))!.service).toBe("shop");
-    await expect(schedules.upsert("mine", "mine", { cron: EACH_SECOND })).rejects.toBeInstanceOf(
-      ScheduleDeclaredError,
-    );
+    await expect(
+      schedules.upsert("mine", "mine", { cron: EACH_SECOND, queue: "elsewhere" }),
+    ).rejects.toBeInstanceOf(ScheduleDeclaredError);
+    expect((await app.get(JobQueue).queues.list()).map(({ name }) => name)).toEqual(["default"]);
     await expect(schedules.remove("mine")).rejects.toBeInstanceOf(ScheduleDeclaredError);
     expect((await schedules.get("mine"))!.cron).toBe(`0 ${NEVER_SOON}`);
     await schedules.pause("mine", { why: "not now" });

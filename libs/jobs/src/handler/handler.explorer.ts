@@ -4,6 +4,7 @@ import { OptionsError } from "../job/errors.js";
 import { resolve } from "../job/definition.js";
 import { type ParsedDefaults, resolvePolicy } from "../job/defaults.js";
 import { parseHandlerOptions, parseScheduledOptions } from "../job/handler-options.js";
+import { eitherLimits } from "../job/limit.js";
 import { parseSubscriber } from "../job/subscriber.js";
 import type { Handler } from "./handler.js";
 import { HandlerPipelines, PipelineError } from "./handler-pipelines.js";
@@ -97,7 +98,7 @@ export class HandlerExplorer {
       handlers.set(definition.kind, {
         definition,
         concurrency: own.concurrency,
-        limits: definition.limits ?? own.limits,
+        limits: eitherLimits(definition.limits, own.limits),
         batch: own.batch,
         schedule,
         subscription,

@@ -66,7 +66,8 @@ describe("times", () => {
 
 describe("what is refused", () => {
   it.each<[unknown, RegExp]>([
-    [undefined, /expected a cron expression/],
+    [undefined, /expected a cron expression.*found undefined/],
+    [5, /expected a cron expression.*found 5/],
     ["", /five fields .*found 0/],
     ["* * * *", /five fields .*found 4/],
     ["0 0 1 1 * * 2020", /found 7/],

@@ -1,3 +1,4 @@
+import { describe } from "./options-check.js";
 import { type CronField, type FieldRange, parseField } from "./cron-field.js";
 
 // Cron expressions, as times of a wall clock that knows no time zone: `time-zone.ts` makes instants of them.
@@ -38,7 +39,8 @@ const DAY_MS = 86_400_000;
 
 /** What a cron expression says. @returns all problems, when there are any. */
 export function parseCron(text: unknown): Cron | string[] {
-  if (typeof text !== "string") return ["expected a cron expression such as '30 8 * * mon-fri'"];
+  if (typeof text !== "string")
+    return [`expected a cron expression such as '30 8 * * mon-fri', found ${describe(text)}`];
   if (text.length > MAX_LENGTH)
     return [`expected at most ${MAX_LENGTH} characters, found ${text.length}`];
   const words = (MEANINGS[text.trim().toLowerCase()] ?? text.trim()).split(/\s+/);

@@ -1,4 +1,4 @@
-import { parseLimits } from "./limit.js";
+import { eitherLimits, parseLimits } from "./limit.js";
 import { OptionsCheck } from "./options-check.js";
 
 // What is said of limits, as rules: one for all jobs, one for each key.
@@ -28,6 +28,18 @@ it("the order in which they are said means nothing", () => {
     { max: 5, key: "a.c" },
   ];
   expect(JSON.stringify(rules({ limit: [a, b] }))).toBe(JSON.stringify(rules({ limit: [b, a] })));
+});
+
+it("of what a definition and a handler say, limits and rates each are those of the first that says any", () => {
+  const defined = rules({ limit: [{ max: 3, key: "tenant" }] });
+  const handled = rules({ limit: { max: 9 }, rate: { max: 5, per: "1s", key: "tenant" } });
+  expect(eitherLimits(defined, handled)).toEqual([
+    { keyPath: "tenant", max: 3, rate: 5, rateMs: 1_000 },
+  ]);
+  expect(eitherLimits(handled, defined)).toEqual(handled);
+  expect(eitherLimits(null, handled)).toEqual(handled);
+  expect(eitherLimits(defined, null)).toEqual(defined);
+  expect(eitherLimits(null, null)).toBeNull();
 });
 
 it("tells all that is wrong at once, with its place", () => {

@@ -124,6 +124,28 @@ export function parseLimits(
   );
 }
 
+/** What both say together: of `limit`, and of `rate`, the first that says any. */
+export function eitherLimits(
+  first: readonly LimitRule[] | null,
+  second: readonly LimitRule[] | null,
+): readonly LimitRule[] | null {
+  if (first === null || second === null) return first ?? second;
+  const limits = [first, second].find((rules) => rules.some(({ max }) => max !== null)) ?? [];
+  const rates = [first, second].find((rules) => rules.some(({ rate }) => rate !== null)) ?? [];
+  const paths = new Set(
+    [...limits.filter(({ max }) => max !== null), ...rates.filter(({ rate }) => rate !== null)].map(
+      ({ keyPath }) => keyPath,
+    ),
+  );
+  return Object.freeze(
+    [...paths].sort().map((keyPath) => {
+      const { rate = null, rateMs = null } = rates.find((rule) => rule.keyPath === keyPath) ?? {};
+      const max = limits.find((rule) => rule.keyPath === keyPath)?.max ?? null;
+      return Object.freeze({ keyPath, max, rate, rateMs });
+    }),
+  );
+}
+
 /** The options of each item, with the place where it stands. */
 function listed(value: unknown, at: string): [string, unknown][] {
   if (value === undefined) return [];

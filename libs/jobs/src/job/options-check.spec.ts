@@ -43,6 +43,8 @@ describe("OptionsCheck", () => {
 describe("what was found", () => {
   it("never shows a URL", () => {
     expect(found("postgres://u:secret@h/d")).toBe("a URL");
+    expect(found(new Date(0))).toBe("the Date 1970-01-01T00:00:00.000Z");
+    expect(found(new Date(Number.NaN))).toBe("an invalid Date");
     expect([null, undefined, 5n, Symbol("x"), [], {}, () => 1, NaN].map(found)).toEqual([
       "null",
       "undefined",

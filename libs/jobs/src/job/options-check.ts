@@ -80,11 +80,11 @@ export class OptionsCheck {
     return this.expected(at, `a duration of ${range}`, value);
   }
 
-  /** A point in time that PostgreSQL reads, from `first` on, in ms; a copy: the caller may change his before it is sent. */
-  date(at: string, value: unknown, first = 0): Date | undefined {
+  /** A point in time that PostgreSQL reads; a copy: the caller may change his before it is sent. */
+  date(at: string, value: unknown): Date | undefined {
     if (value === undefined) return undefined;
     const ms = types.isDate(value) ? value.getTime() : Number.NaN;
-    if (ms >= first && ms <= LAST_MS) return new Date(ms);
+    if (ms >= 0 && ms <= LAST_MS) return new Date(ms);
     return this.expected(at, "a valid Date in the years 1970..9999", value);
   }
 
@@ -136,6 +136,8 @@ export function nearest(found: string, words: readonly string[]): string | undef
   let best: string | undefined;
   let least = Math.max(2, Math.floor(text.length / 3)) + 1;
   for (const word of words) {
+    // It was not there a moment ago.
+    if (word === found) continue;
     if (Math.abs(word.length - text.length) >= least) continue;
     const distance = editDistance(text, word.toLowerCase(), least);
     if (distance < least && distance < word.length) [best, least] = [word, distance];
@@ -156,6 +158,8 @@ export function describe(value: unknown): string {
   if (value === undefined || typeof value === "symbol") return value ? "a symbol" : "undefined";
   // a revoked one throws even when it is asked whether it is an array
   if (types.isProxy(value)) return "a proxy";
+  if (types.isDate(value))
+    return Number.isNaN(value.getTime()) ? "an invalid Date" : `the Date ${value.toISOString()}`;
   return Array.isArray(value)
     ? "an array"
     : typeof value === "function"

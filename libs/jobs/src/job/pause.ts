@@ -23,6 +23,8 @@ export interface PauseView extends PauseOrder {
 }
 
 const MAX_WORDS = 1_000;
+/** The clock of the database decides; ours may be off by so much. */
+const SKEW_MS = 60_000;
 
 /** Says to `check` what does not fit. */
 export function readPause(check: OptionsCheck, options: PauseOptions): PauseOrder {
@@ -34,9 +36,8 @@ export function readPause(check: OptionsCheck, options: PauseOptions): PauseOrde
     check.expected(at, `at most ${MAX_WORDS} characters without NUL`, value);
     return null;
   };
-  return {
-    by: words("by"),
-    why: words("why"),
-    until: check.date("until", options.until, 1) ?? null,
-  };
+  const until = check.date("until", options.until) ?? null;
+  if (until !== null && until.getTime() < Date.now() - SKEW_MS)
+    check.expected("until", "a time to come", until);
+  return { by: words("by"), why: words("why"), until };
 }

@@ -50,7 +50,7 @@ export function parseTimetable(
   given: Record<string, unknown>,
 ): ParsedTimetable | undefined {
   const cron = parseCron(given.cron);
-  const zone = TimeZone.of(given.timeZone ?? UTC);
+  const zone = TimeZone.of(given.timeZone === undefined ? UTC : given.timeZone);
   const overlap = check.word("overlap", given.overlap, OVERLAPS) ?? "skip";
   const misfire = check.word("misfire", given.misfire, MISFIRES) ?? "one";
   if (Array.isArray(cron)) for (const problem of cron) check.add(`cron: ${problem}`);
@@ -78,7 +78,7 @@ export function parseSchedule(name: string, options: ScheduleOptions): ParsedSch
   const said = CALL_KEYS.filter((key) => given[key] !== undefined);
   return {
     timetable: timetable!,
-    payload: given.payload ?? {},
+    payload: given.payload === undefined ? {} : given.payload,
     call: Object.fromEntries(said.map((key) => [key, given[key]])),
   };
 }

@@ -1,4 +1,4 @@
-import { nearest } from "./options-check.js";
+import { describe, nearest } from "./options-check.js";
 
 // Times of the wall clock of a zone, as ms that a clock at UTC would show, and the instants that they are.
 
@@ -35,7 +35,8 @@ export class TimeZone {
 
   /** @returns what is wrong when it is not known: only names are taken, since an offset knows no change of clock. */
   static of(name: unknown): TimeZone | string {
-    if (typeof name !== "string") return "expected the name of a time zone such as 'Europe/Berlin'";
+    if (typeof name !== "string")
+      return `expected the name of a time zone such as 'Europe/Berlin', found ${describe(name)}`;
     const shown = JSON.stringify(name.length > 40 ? `${name.slice(0, 40)}…` : name);
     if (/^[a-z][\w+/-]{0,63}$/i.test(name)) {
       try {

@@ -3,7 +3,7 @@ import type { Definition, InputOf } from "../job/definition.js";
 import type { Enqueued } from "../job/enqueued.js";
 import { ScheduleDeclaredError, UnknownScheduleError } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
-import { OptionsCheck, describe, nearest, readable } from "../job/options-check.js";
+import { OptionsCheck, describe, isName, nearest, readable } from "../job/options-check.js";
 import { type PauseOptions, type PauseOrder, readPause } from "../job/pause.js";
 import { type ScheduleOptions, parseSchedule } from "../job/schedule.js";
 import { nextTick } from "../job/ticks.js";
@@ -54,6 +54,9 @@ export class JobSchedules {
       const { timetable, payload, call } = readable("options of a schedule", () =>
         parseSchedule(name, options),
       );
+      // Before its queue and lane are made.
+      const known = await findByName(this.store, name);
+      if (known?.service != null) throw new ScheduleDeclaredError(name, known.service);
       const wanted = { name, definition, payload, timetable, call, service: null };
       const { answer, before } = await declareSchedule(this.store, this.payloadLimit, wanted);
       if (answer === "refused") throw new ScheduleDeclaredError(name, before ?? "?");
@@ -68,14 +71,17 @@ export class JobSchedules {
 
   /** The schedule of this name; null when there is none. */
   async get(name: string): Promise<ScheduleView | null> {
-    return await this.#checked("read", async () => (await findByName(this.store, name)) ?? null);
+    return await this.#checked(
+      "read",
+      async () => (await findByName(this.store, named(name))) ?? null,
+    );
   }
 
   /** It has no ticks until it is resumed, or `until`; they are not made up for. May be repeated. @throws UnknownScheduleError */
   async pause(name: string, options: PauseOptions = {}): Promise<ScheduleView> {
     return await this.#checked("schedule", async () => {
       const order = readable("options of pause", () => parsePause(options));
-      if (!(await pause(this.store, name, order))) await this.#unknown(name);
+      if (!(await pause(this.store, named(name), order))) await this.#unknown(name);
       return await this.#view(name);
     });
   }
@@ -83,6 +89,7 @@ export class JobSchedules {
   /** It goes on, with the next tick from now. May be repeated. @throws UnknownScheduleError */
   async resume(name: string): Promise<ScheduleView> {
     return await this.#checked("schedule", async () => {
+      named(name);
       for (let round = 1; round <= ROUNDS; round++) {
         const { cron, timeZone } = await this.#view(name);
         const [pattern, zone] = [parseCron(cron), TimeZone.of(timeZone)];
@@ -102,6 +109,7 @@ export class JobSchedules {
    */
   async runNow(name: string): Promise<Enqueued> {
     return await this.#checked("schedule", async () => {
+      named(name);
       const job = { id: "" };
       await this.store.number([job]);
       for (let round = 1; round <= ROUNDS; round++) {
@@ -122,7 +130,7 @@ export class JobSchedules {
   /** Answers whether there was one. @throws ScheduleDeclaredError for one that code declares. */
   async remove(name: string): Promise<boolean> {
     return await this.#checked("schedule", async () => {
-      if (await remove(this.store, name)) return true;
+      if (await remove(this.store, named(name))) return true;
       const left = await findByName(this.store, name);
       if (left) throw new ScheduleDeclaredError(name, left.service ?? "?");
       return false;
@@ -152,10 +160,7 @@ export class JobSchedules {
 
   async #unknown(name: string): Promise<never> {
     const names = (await list(this.store)).map((one) => one.name);
-    throw new UnknownScheduleError(
-      describe(name),
-      typeof name === "string" ? nearest(name, names) : undefined,
-    );
+    throw new UnknownScheduleError(describe(name), nearest(name, names));
   }
 
   async #checked<T>(doing: Doing, work: () => Promise<T>): Promise<T> {
@@ -166,6 +171,14 @@ export class JobSchedules {
       throw callerError(error, this.store.schema, doing);
     }
   }
+}
+
+/** The same, or what is wrong with it. */
+function named(name: string): string {
+  const check = new OptionsCheck("name of a schedule");
+  if (!isName(name)) check.expected("name", "1..64 characters without control characters", name);
+  check.done();
+  return name;
 }
 
 function parsePause(options: PauseOptions): PauseOrder {

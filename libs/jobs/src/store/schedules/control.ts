@@ -28,9 +28,9 @@ const runSchedule = new Statement(
 with wanted as materialized (
   select s.name, s.queue_id, s.lane, s.kind, s.attempts, s.timeout_ms, s.payload
   from ${jobs}.schedule s
-  where s.name = $1::text and s.last_job is not distinct from $2::bigint
-    and (s.overlap = 'queue' or not exists (
-      select from ${jobs}.job j where j.id = s.last_job and j.queue_id = s.queue_id))
+  where s.name = $1::text
+    and (s.overlap = 'queue' or (s.last_job is not distinct from $2::bigint and not exists (
+      select from ${jobs}.job j where j.id = s.last_job and j.queue_id = s.queue_id)))
   for update
 ), run as (
   insert into ${jobs}.job (id, queue_id, lane, kind, run_at, attempts, timeout_ms, headers, payload)
@@ -105,7 +105,7 @@ export async function newest(runner: Runner, name: string): Promise<Newest | und
   };
 }
 
-/** Enqueues a job of it at once; answers false when its newest job is another one by now, or in the way. */
+/** Enqueues a job of it at once; answers false when there is to be one at a time and its newest is another by now, or in the way. */
 export async function runOnce(
   runner: Runner,
   name: string,
