@@ -10,6 +10,7 @@ import {
   snooze,
 } from "nestjs-pg-jobs";
 import { z } from "zod";
+import { Events } from "../../libs/jobs/src/observe/events.js";
 import { Gate, reached, row } from "../support/handlers.js";
 import { Bench, feature } from "../support/harness.js";
 import { until } from "../support/until.js";
@@ -49,6 +50,38 @@ const all = async (state: string, count: number) =>
   await until(async () => ((await bench.states())[state] ?? 0) >= count, {
     what: `${count} are ${state}`,
   });
+
+it("without one that somebody else has by now", async () => {
+  const calls: number[][] = [];
+  const jobs = await bench.producer();
+  const sent = await jobs.enqueueMany(Index, many(2));
+  const app = await bench.worker(
+    [
+      batches((items) => void calls.push(items.map(({ payload: { n } }) => n)), {
+        batch: { size: 3, wait: "1h" },
+      }),
+    ],
+    { lease: "5s" },
+  );
+  const lost: string[] = [];
+  app.get(Events).on(["lost"], ({ id }) => lost.push(id));
+  const [first] = sent.map(({ id }) => id);
+  await until(
+    async () =>
+      (await bench.sql("select from jobs.job where lease_until is not null")).length === 2,
+    { what: "both are claimed" },
+  );
+  await bench.sql(
+    "update jobs.job set attempt = attempt + 1, lease_until = now() + interval '1 h' where id = $1",
+    [first!.split("-")[1]],
+  );
+  await until(() => lost.length > 0, { what: "it is told" });
+  expect(lost).toEqual([first]);
+  expect(calls).toEqual([]);
+  await jobs.enqueueMany(Index, [{ payload: { n: 2 } }, { payload: { n: 3 } }]);
+  await until(() => calls.length > 0, { what: "they are called" });
+  expect(calls.map((call) => call.sort())).toEqual([[1, 2, 3]]);
+});
 
 it("are called with what was claimed together, at most their size", async () => {
   const sizes: number[] = [];
