@@ -89,23 +89,23 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
     );
   }
 
-  /** Here, so that what is wrong fails the boot: with every worker of the app, in one message. */
-  async onModuleInit(): Promise<void> {
-    const workers = this.#ofThisApp();
+  /** @internal Fails the boot for what is wrong with the workers of an app, all of it in one message. @throws OptionsError */
+  static async check(modules: ModulesContainer): Promise<void> {
+    const workers = workersOf(modules);
+    const [first] = workers;
+    if (!first) return;
     const problems = [
       ...new Set((await Promise.all(workers.map((one) => one.#problems()))).flat()),
-      ...this.#tooFewConnections(workers.length),
+      ...first.#tooFewConnections(workers.length),
     ];
-    if (problems.length > 0) this.#refuse(problems);
+    if (problems.length > 0) first.#refuse(problems);
+  }
+
+  /** `JobsModule` has checked it by then, unless there is none. */
+  onModuleInit(): void {
     const { handlers } = this.#explored();
     this.#warn(handlers);
     this.#worker = this.#make(handlers);
-  }
-
-  #ofThisApp(): JobsWorkerModule[] {
-    return [...this.modules.values()]
-      .map(({ instance }) => instance as unknown)
-      .filter((instance) => instance instanceof JobsWorkerModule);
   }
 
   #refuse(problems: readonly string[]): never {
@@ -149,7 +149,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
 
   /** Those that any worker of this app says: what one of them says nothing of is taken away. */
   #limits(): DeclaredLimit[] {
-    return this.#ofThisApp()
+    return workersOf(this.modules)
       .filter((one) => one.#service === this.#service)
       .flatMap((one) => {
         const { handlers } = one.#explored();
@@ -325,6 +325,11 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
       this.#logger.warn("No @JobHandler() found in the imports of forWorker: nothing to do");
   }
 }
+
+const workersOf = (modules: ModulesContainer): JobsWorkerModule[] =>
+  [...modules.values()]
+    .map(({ instance }) => instance as unknown)
+    .filter((instance) => instance instanceof JobsWorkerModule);
 
 const bounded = (
   queues: ReadonlyMap<string, ParsedQueueOptions>,

@@ -174,13 +174,14 @@ export class JobsModule
     return JobsWorkerModule.for(options);
   }
 
+  /** Nest calls it before the hooks of all modules that are not global: nothing is asked of the database before the check. */
   async onModuleInit(): Promise<void> {
-    this.#refuseSeveral();
-    this.#stopLogging = logEvents(this.events);
-    this.#warnOfCopies();
-    if (this.options.migrate !== "on-start") return;
     try {
-      await this.#migrate();
+      this.#refuseSeveral();
+      await JobsWorkerModule.check(this.modules);
+      this.#stopLogging = logEvents(this.events);
+      this.#warnOfCopies();
+      if (this.options.migrate === "on-start") await this.#migrate();
     } catch (error) {
       // Nest closes no module of an app that did not boot: an open connection would keep the process alive.
       await this.database.close(FAREWELL_MS);
@@ -226,8 +227,11 @@ export class JobsModule
 
   /** A database that is away is waited for in the background; any other failure fails the boot. */
   async #migrate(): Promise<void> {
+    const { session } = this.store;
     try {
-      const applied = await migrate(this.store.session);
+      const applied = await migrate(session);
+      // The boot may still fail, of which Nest tells nobody: what is connected then stays so.
+      await session.hangUp(FAREWELL_MS);
       if (applied.length > 0)
         this.#logger.log("Schema migrated", { schema: this.database.schema, applied });
     } catch (error) {
