@@ -5,6 +5,7 @@ import {
   Logger,
   Module,
   type OnApplicationShutdown,
+  type OnModuleDestroy,
   type OnModuleInit,
 } from "@nestjs/common";
 import { ModulesContainer } from "@nestjs/core";
@@ -32,6 +33,7 @@ import { Database } from "./pg/database.js";
 import { READ_ONLY_ADVICE, readOnlyWords } from "./pg/read-only.js";
 import { callerError } from "./queue/failure.js";
 import { ControlHints } from "./queue/control-hints.js";
+import { Followers } from "./queue/followers.js";
 import { Hints } from "./queue/hints.js";
 import { JobInspector } from "./queue/job-inspector.js";
 import { JobQueue } from "./queue/job-queue.js";
@@ -93,7 +95,12 @@ const providers = [
       return new JobQueue(store, hints, events, payloadLimit, control, results);
     },
   },
-  { provide: JobInspector, inject: [Store], useFactory: (store: Store) => new JobInspector(store) },
+  { provide: Followers, inject: [Store], useFactory: (store: Store) => new Followers(store) },
+  {
+    provide: JobInspector,
+    inject: [Store, Followers],
+    useFactory: (store: Store, followers: Followers) => new JobInspector(store, followers),
+  },
   {
     provide: JobsRoot,
     inject: [PARSED_OPTIONS, Database, Store, Events, Hints, LocalWorkers, Results],
@@ -138,7 +145,7 @@ function makeHints(store: Store, options: ParsedJobsOptions, workers: LocalWorke
 })
 export class JobsModule
   extends ConfigurableModuleClass
-  implements OnModuleInit, OnApplicationShutdown
+  implements OnModuleInit, OnModuleDestroy, OnApplicationShutdown
 {
   readonly #logger = new Logger(JobsModule.name);
   #stopLogging: () => void = () => {};
@@ -149,6 +156,7 @@ export class JobsModule
     private readonly database: Database,
     private readonly store: Store,
     private readonly queue: JobQueue,
+    private readonly followers: Followers,
     private readonly events: Events,
     private readonly local: LocalWorkers,
     private readonly modules: ModulesContainer,
@@ -187,6 +195,11 @@ export class JobsModule
       await this.database.close(FAREWELL_MS);
       throw error;
     }
+  }
+
+  /** When the workers have drained, and before Nest waits for the last request: one that follows a job does not end by itself. */
+  onModuleDestroy(): void {
+    this.followers.close();
   }
 
   /** After every other module: users' providers are gone, nobody can enqueue any more. */
