@@ -40,7 +40,8 @@ export const ERROR_CODES = Object.freeze({
   RESULT_CANCELLED: "the job whose result was awaited was cancelled",
   RESULT_SKIPPED: "the job whose result was awaited was skipped",
   RESULT_UNKNOWN: "there is no job of this id to wait for",
-  RESULT_NOT_KEPT: "the job whose result was awaited is over, and its queue keeps nothing",
+  RESULT_NOT_KEPT:
+    "the job whose result was awaited is over; its result could not be stored, or its queue keeps nothing",
   RESULT_TIMEOUT: "the job was not over within the timeout of the call; it goes on",
   RESULT_CLOSED: "the app closed while it waited for a result; the job goes on",
   FOLLOW_CLOSED: "the app closed while it followed a job; the job goes on",
