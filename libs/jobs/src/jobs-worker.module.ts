@@ -198,7 +198,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         database,
         store,
         events,
-        handlers,
+        handlers: withinLimits(handlers, named),
         hint: (queueId, kind) => hints.hint(queueId, kind),
         tellOthers: (queueId) => hints.tellOthers({ queueId }),
         limit: async (queueId, queue) => await limits.declare(queueId, queue),
@@ -340,6 +340,19 @@ const bounded = (
     limits ? [{ queue, kind, rules: limits }] : [],
   ),
 ];
+
+/** A batch is full when it has as many as its limits let run at once. */
+const withinLimits = (
+  handlers: readonly Handler[],
+  queues: ReadonlyMap<string, ParsedQueueOptions>,
+): Handler[] =>
+  handlers.map((handler) => {
+    const { batch, limits, definition } = handler;
+    const rules = [...(limits ?? []), ...(queues.get(definition.queue)?.limits ?? [])];
+    const most = rules.flatMap(({ keyPath, max }) => (keyPath === "" && max !== null ? [max] : []));
+    if (!batch || most.length === 0) return handler;
+    return { ...handler, batch: { ...batch, size: Math.min(batch.size, ...most), limited: true } };
+  });
 
 /** Each job of a batch takes a slot: one that is larger could never come together. */
 const tooLargeBatches = (
