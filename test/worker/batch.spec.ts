@@ -243,7 +243,11 @@ it("what they throw fails all of them, each by its own attempts", async () => {
 });
 
 it.each([
-  ["too few", () => [1], /list with an outcome for each of its 3 jobs, in order, found 1/],
+  [
+    "too few",
+    () => [1],
+    /list with an outcome for each of its 3 jobs, in order, found a list of 1$/,
+  ],
   ["something else", () => "done", /found "done"/],
 ])("an answer of %s fails all of them, and says why", async (_, body, found) => {
   const jobs = await bench.producer();
