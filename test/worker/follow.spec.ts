@@ -11,9 +11,9 @@ import {
   type JobNews,
   OptionsError,
 } from "nestjs-pg-jobs";
-import { Session } from "../../libs/jobs/src/pg/session.js";
 import { Gate, handler, payloads, reached } from "../support/handlers.js";
 import { Bench } from "../support/harness.js";
+import { looks } from "../support/looks.js";
 import { until } from "../support/until.js";
 
 // What an inspector hears of a job while it runs, in the order in which it was said.
@@ -34,14 +34,6 @@ const heard = (news: readonly JobNews[]) =>
 const POLL_MS = 1_000;
 const DONE = { done: true, value: undefined };
 
-/** Counts the statements of those who follow. */
-function looks(): () => number {
-  const sent = jest.spyOn(Session.prototype, "run");
-  return () => {
-    const texts = sent.mock.calls.map(([statement]) => statement.text(bench.schema));
-    return texts.filter((text) => /unfinished|with ordinality f/.test(text)).length;
-  };
-}
 afterEach(() => jest.restoreAllMocks());
 
 const after = async (ms: number, what: string) => {
@@ -157,7 +149,7 @@ it("whoever leaves while he waits is gone at once, and nothing looks for him any
   const jobs = await bench.producer();
   const { id } = await jobs.enqueue("work");
   const inspector = (await bench.app([bench.root()])).get(JobInspector);
-  const count = looks();
+  const count = looks(bench);
   const from = performance.now();
 
   const returned = inspector.follow(id);
@@ -192,7 +184,7 @@ it("all followers of a process share a look a second", async () => {
   const inspector = app.get(JobInspector);
   const told = all.map(({ id }) => listen(inspector.follow(id)));
   await until(() => told.every((one) => one.all.length === 1), { what: "each is told once" });
-  const count = looks();
+  const count = looks(bench);
   const from = performance.now();
   await after(3 * POLL_MS, "three looks");
   const most = Math.ceil((performance.now() - from) / POLL_MS) * 4;
