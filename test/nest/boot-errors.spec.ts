@@ -1,4 +1,12 @@
-import { Controller, Injectable, Module, Scope, UseGuards, type Provider } from "@nestjs/common";
+import {
+  Controller,
+  Injectable,
+  Module,
+  type OnModuleInit,
+  type Provider,
+  Scope,
+  UseGuards,
+} from "@nestjs/common";
 import { APP_GUARD } from "@nestjs/core";
 import {
   JobHandler,
@@ -11,6 +19,7 @@ import {
 } from "nestjs-pg-jobs";
 import { handler, reached } from "../support/handlers.js";
 import { Bench, feature } from "../support/harness.js";
+import { until } from "../support/until.js";
 
 class Enhancer {
   canActivate = () => true;
@@ -310,6 +319,41 @@ describe("what fails the boot", () => {
     expect(await problems(() => boot([Static]))).toEqual([
       expect.stringMatching(/^Static\.run: a static method/),
     ]);
+  });
+
+  describe("with migrate: 'on-start'", () => {
+    const migrated = async () =>
+      (
+        await bench.sql<{ there: boolean }>("select to_regnamespace($1) is not null as there", [
+          "t_refused",
+        ])
+      )[0]!.there;
+    afterEach(async () => void (await bench.sql("drop schema if exists t_refused cascade")));
+
+    it("what is wrong with handlers is found before the database is asked for anything", async () => {
+      const { proxy, url } = await bench.line();
+      const options = { connection: { url }, schema: "t_refused", migrate: "on-start" as const };
+      const wrong = handler("batches", () => {}, { batch: { size: 0 } });
+      expect(await problems(() => bench.worker([wrong], {}, options))).toEqual([
+        expect.stringMatching(/^Handlers\.run: batch\.size: expected an integer 1\.\./),
+      ]);
+      expect(proxy.connections).toBe(0);
+      expect(await migrated()).toBe(false);
+    });
+
+    it("a hook of the app that throws after the migration leaves no connection open", async () => {
+      class Refusal implements OnModuleInit {
+        onModuleInit = () => {
+          throw new Error("the app does not want to");
+        };
+      }
+      const { proxy, url } = await bench.line();
+      const options = { connection: { url }, schema: "t_refused", migrate: "on-start" as const };
+      const boot = bench.worker([handler("good", () => {}), Refusal], {}, options);
+      await expect(boot).rejects.toThrow("the app does not want to");
+      expect(await migrated()).toBe(true);
+      await until(() => proxy.connections === 0, { what: "nothing is connected" });
+    });
   });
 
   it("everything wrong with the handlers comes in one message", async () => {

@@ -109,10 +109,11 @@ it("a worker does there what it does elsewhere", async () => {
   expect(await queue.requeue(dead.id, { payload: { text: "ö" } })).toBe("queued");
   await reached(bench, dead.id, "dead", { attempt: 4 });
 
-  // A result is not changed: it is left out.
-  expect(await reached(bench, (await queue.enqueue("emoji", {})).id, "succeeded")).toMatchObject({
-    result: null,
-  });
+  // A result is not changed: it is left out, and that is said.
+  const { id: emoji } = await queue.enqueue("emoji", {});
+  await reached(bench, emoji, "succeeded");
+  const without = { result: null, resultProblem: expect.stringContaining("LATIN1 lacks") };
+  expect(await inspector.get(emoji)).toMatchObject(without);
   const skipped = await queue.enqueue("skips", {});
   expect(await reached(bench, skipped.id, "skipped")).toMatchObject({
     result: { reason: "nichts zu tun ?" },
@@ -163,7 +164,8 @@ describe("what the encoding lacks", () => {
       ]);
       for (const kind of ["ours", "theirs", "plain"]) {
         const { id } = await app.get(JobQueue).enqueue(kind, {}, { attempts: 1 });
-        expect(await reached(bench, id, "succeeded")).toMatchObject({ attempt: 1, result: null });
+        expect(await reached(bench, id, "succeeded")).toMatchObject({ attempt: 1 });
+        await expect(app.get(JobQueue).result(id)).rejects.toThrow(/a character that LATIN1 lacks/);
         expect(await bench.sql("select 1 from jobs.paid where job = $1", [id])).toHaveLength(
           kind === "plain" ? 0 : 1,
         );

@@ -147,7 +147,8 @@ describe("without a result it rejects", () => {
     const buried = (await jobs.enqueue("buried")).id;
     expect(await refusal(jobs.result(buried))).toMatchObject({
       code: "RESULT_DEAD",
-      lastError: { message: "no use" },
+      lastError: { name: "Buried", message: "no use" },
+      message: expect.stringContaining("found it dead: Buried: no use."),
     });
   });
 

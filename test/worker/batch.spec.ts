@@ -3,6 +3,7 @@ import {
   JobHandler,
   JobQueue,
   JobsModule,
+  type QueueOptions,
   bury,
   defineJob,
   fixed,
@@ -11,7 +12,7 @@ import {
 } from "nestjs-pg-jobs";
 import { z } from "zod";
 import { Events } from "../../libs/jobs/src/observe/events.js";
-import { Gate, reached, row } from "../support/handlers.js";
+import { Gate, handler, reached, row } from "../support/handlers.js";
 import { Bench, feature } from "../support/harness.js";
 import { until } from "../support/until.js";
 import type { HandlerOptions } from "nestjs-pg-jobs";
@@ -116,6 +117,103 @@ it("wait for others, and no longer than is said", async () => {
   expect(calls[1]!.at - from).toBeGreaterThan(380);
 });
 
+describe("wait no longer when nothing more can join them:", () => {
+  const WAIT = { wait: "15s" } as const;
+  const SOON_MS = 5_000;
+  /** How long the work takes, in ms. */
+  const during = async (work: () => Promise<unknown>) => {
+    const from = performance.now();
+    await work();
+    return performance.now() - from;
+  };
+
+  it("no slot of the queue is free", async () => {
+    const Other = defineJob<Row>("other");
+    const sizes: number[] = [];
+    const count = (items: readonly BatchItem<Row>[]) => void sizes.push(items.length);
+    const jobs = await bench.producer();
+    await jobs.enqueueMany(Index, many(5));
+    await jobs.enqueueMany(Other, many(5));
+    const { id } = await jobs.enqueue("plain", {}, { priority: -1 });
+    const start = async () => {
+      await bench.worker(
+        [
+          batches(count, { batch: { size: 10, ...WAIT } }),
+          batches(count, { batch: { size: 10, ...WAIT } }, Other),
+          handler("plain", () => {}),
+        ],
+        { queues: { default: { concurrency: 10 } } },
+      );
+      await reached(bench, id, "succeeded");
+    };
+    expect(await during(start)).toBeLessThan(SOON_MS);
+    expect(sizes).toEqual([5, 5]);
+  });
+
+  it("no slot of their handler is free", async () => {
+    const sizes: number[] = [];
+    const jobs = await bench.producer();
+    await jobs.enqueueMany(Index, many(6));
+    const start = async () => {
+      await bench.worker([
+        batches((items) => void sizes.push(items.length), {
+          batch: { size: 4, ...WAIT },
+          concurrency: 6,
+        }),
+      ]);
+      await all("succeeded", 6);
+    };
+    expect(await during(start)).toBeLessThan(SOON_MS);
+    expect(sizes).toEqual([4, 2]);
+  });
+
+  it.each<[string, HandlerOptions, QueueOptions]>([
+    ["the limit of their kind", { limit: { max: 3 } }, {}],
+    ["the limit of their queue", {}, { limit: [{ max: 3 }, { key: "n", max: 1 }] }],
+  ])("%s is reached", async (_, options, queue) => {
+    const sizes: number[] = [];
+    const jobs = await bench.producer();
+    await jobs.enqueueMany(Index, many(3));
+    const start = async () => {
+      const app = await bench.worker(
+        [
+          batches((items) => void sizes.push(items.length), {
+            batch: { size: 10, ...WAIT },
+            ...options,
+          }),
+        ],
+        { queues: { default: { concurrency: 10, ...queue } } },
+      );
+      await all("succeeded", 3);
+      await app.get(JobQueue).enqueueMany(Index, many(6));
+      await all("succeeded", 9);
+    };
+    expect(await during(start)).toBeLessThan(SOON_MS);
+    expect(sizes.reduce((sum, size) => sum + size)).toBe(9);
+    expect(Math.max(...sizes)).toBe(3);
+  });
+
+  it("their limit is lower by now, and others have the rest of it", async () => {
+    const sizes: number[] = [];
+    const app = await bench.worker([
+      batches((items) => void sizes.push(items.length), {
+        batch: { size: 10, ...WAIT },
+        limit: { max: 5 },
+      }),
+    ]);
+    const jobs = app.get(JobQueue);
+    await jobs.enqueueMany(Index, many(5));
+    await all("succeeded", 5);
+    await jobs.queues.limit("default", { kind: "index", limit: { max: 2 } });
+    const more = async () => {
+      await jobs.enqueueMany(Index, many(4));
+      await all("succeeded", 9);
+    };
+    expect(await during(more)).toBeLessThan(SOON_MS);
+    expect(sizes).toEqual([5, 2, 2]);
+  });
+});
+
 it("each of their jobs ends on its own", async () => {
   const seen: number[] = [];
   const jobs = await bench.producer();
@@ -178,7 +276,11 @@ it("what they throw fails all of them, each by its own attempts", async () => {
 });
 
 it.each([
-  ["too few", () => [1], /list with an outcome for each of its 3 jobs, in order, found 1/],
+  [
+    "too few",
+    () => [1],
+    /list with an outcome for each of its 3 jobs, in order, found a list of 1$/,
+  ],
   ["something else", () => "done", /found "done"/],
 ])("an answer of %s fails all of them, and says why", async (_, body, found) => {
   const jobs = await bench.producer();

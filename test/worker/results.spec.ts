@@ -1,5 +1,5 @@
 import type { INestApplicationContext } from "@nestjs/common";
-import { JobQueue, defineJob } from "nestjs-pg-jobs";
+import { JobInspector, JobQueue, JobResultNotKeptError, defineJob } from "nestjs-pg-jobs";
 import { Bench } from "../support/harness.js";
 import { handler, reached } from "../support/handlers.js";
 
@@ -53,6 +53,8 @@ const NOT_STORED: [string, () => unknown][] = [
   ["a nesting of 10,000", () => JSON.parse(`${"[".repeat(10_000)}${"]".repeat(10_000)}`)],
 ];
 
+const NOT_STORED_KEY = "nestjs-pg-jobs:result-not-stored";
+
 const Store = defineJob<number>("result.store");
 const Refuse = defineJob<number>("result.refuse");
 
@@ -75,15 +77,29 @@ describe("results", () => {
     async ({ stored, index }) => {
       const { id } = await jobs.enqueue(Store, index);
       expect((await reached(bench, id, "succeeded")).result).toEqual(stored);
-      expect((await jobs.get(id))!.result).toEqual(stored);
+      expect(await jobs.get(id)).toMatchObject({ result: stored, resultProblem: null });
     },
   );
 
   it.each(NOT_STORED.map(([what], index) => ({ what, index })))(
-    "$what leaves no job unsettled: it has succeeded, without a result",
+    "$what leaves no job unsettled: it has succeeded, without a result, and says why",
     async ({ index }) => {
       const { id } = await jobs.enqueue(Refuse, index);
-      expect(await reached(bench, id, "succeeded")).toMatchObject({ result: null, failures: 0 });
+      expect(await reached(bench, id, "succeeded")).toMatchObject({
+        result: { [NOT_STORED_KEY]: expect.stringContaining("Expected JSON at result") },
+        failures: 0,
+      });
+      const said = { result: null, resultProblem: expect.stringContaining("Expected JSON at") };
+      expect(await jobs.get(id)).toMatchObject(said);
+      expect(await app.get(JobInspector).get(id)).toMatchObject(said);
+      const refusal = await jobs.result(id).catch((error: unknown) => error);
+      expect(refusal).toBeInstanceOf(JobResultNotKeptError);
+      expect(refusal).toMatchObject({
+        code: "RESULT_NOT_KEPT",
+        kind: "result.refuse",
+        state: "succeeded",
+        reason: expect.stringContaining("Expected JSON at result"),
+      });
     },
   );
 
@@ -100,8 +116,26 @@ describe("results", () => {
       [5_000, false],
     ] as const) {
       const { id } = await jobs.enqueue(Sized, length);
-      const { result } = await reached(bench, id, "succeeded");
-      expect(result === null).toBe(!stored);
+      await reached(bench, id, "succeeded");
+      const told = await jobs.result(id).catch(String);
+      const refusal = "its result was not stored. Expected a result of at most 1000 bytes";
+      expect(told).toContain(stored ? "x".repeat(length) : refusal);
+    }
+    await made.close();
+  });
+
+  it("that job.transaction() cannot store are told of likewise, as is what looks like it", async () => {
+    const made = await bench.worker([
+      handler("transacts", async (_, job) => await job.transaction(async () => 1n)),
+      handler("forges", () => ({ [NOT_STORED_KEY]: "a reason of mine" })),
+    ]);
+    for (const [kind, why] of [
+      ["transacts", /a BigInt/],
+      ["forges", /is reserved/],
+    ] as const) {
+      const { id } = await jobs.enqueue(kind);
+      const { message } = (await jobs.result(id).catch((error: unknown) => error)) as Error;
+      expect(message).toMatch(why);
     }
     await made.close();
   });

@@ -103,6 +103,7 @@ export {
   DatabaseUnavailableError,
   ERROR_CODES,
   EnqueueOutcomeUnknownError,
+  FollowClosedError,
   JobCancelledError,
   JobLockedError,
   JobTimeoutError,

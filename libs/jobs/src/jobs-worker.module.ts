@@ -89,23 +89,23 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
     );
   }
 
-  /** Here, so that what is wrong fails the boot: with every worker of the app, in one message. */
-  async onModuleInit(): Promise<void> {
-    const workers = this.#ofThisApp();
+  /** @internal Fails the boot for what is wrong with the workers of an app, all of it in one message. @throws OptionsError */
+  static async check(modules: ModulesContainer): Promise<void> {
+    const workers = workersOf(modules);
+    const [first] = workers;
+    if (!first) return;
     const problems = [
       ...new Set((await Promise.all(workers.map((one) => one.#problems()))).flat()),
-      ...this.#tooFewConnections(workers.length),
+      ...first.#tooFewConnections(workers.length),
     ];
-    if (problems.length > 0) this.#refuse(problems);
+    if (problems.length > 0) first.#refuse(problems);
+  }
+
+  /** `JobsModule` has checked it by then, unless there is none. */
+  onModuleInit(): void {
     const { handlers } = this.#explored();
     this.#warn(handlers);
     this.#worker = this.#make(handlers);
-  }
-
-  #ofThisApp(): JobsWorkerModule[] {
-    return [...this.modules.values()]
-      .map(({ instance }) => instance as unknown)
-      .filter((instance) => instance instanceof JobsWorkerModule);
   }
 
   #refuse(problems: readonly string[]): never {
@@ -149,7 +149,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
 
   /** Those that any worker of this app says: what one of them says nothing of is taken away. */
   #limits(): DeclaredLimit[] {
-    return this.#ofThisApp()
+    return workersOf(this.modules)
       .filter((one) => one.#service === this.#service)
       .flatMap((one) => {
         const { handlers } = one.#explored();
@@ -198,7 +198,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         database,
         store,
         events,
-        handlers,
+        handlers: withinLimits(handlers, named),
         hint: (queueId, kind) => hints.hint(queueId, kind),
         tellOthers: (queueId) => hints.tellOthers({ queueId }),
         limits,
@@ -326,6 +326,11 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
   }
 }
 
+const workersOf = (modules: ModulesContainer): JobsWorkerModule[] =>
+  [...modules.values()]
+    .map(({ instance }) => instance as unknown)
+    .filter((instance) => instance instanceof JobsWorkerModule);
+
 const bounded = (
   queues: ReadonlyMap<string, ParsedQueueOptions>,
   handlers: readonly Handler[],
@@ -335,6 +340,19 @@ const bounded = (
     limits ? [{ queue, kind, rules: limits }] : [],
   ),
 ];
+
+/** A batch is full when it has as many as its limits let run at once. */
+const withinLimits = (
+  handlers: readonly Handler[],
+  queues: ReadonlyMap<string, ParsedQueueOptions>,
+): Handler[] =>
+  handlers.map((handler) => {
+    const { batch, limits, definition } = handler;
+    const rules = [...(limits ?? []), ...(queues.get(definition.queue)?.limits ?? [])];
+    const most = rules.flatMap(({ keyPath, max }) => (keyPath === "" && max !== null ? [max] : []));
+    if (!batch || most.length === 0) return handler;
+    return { ...handler, batch: { ...batch, size: Math.min(batch.size, ...most), limited: true } };
+  });
 
 /** Each job of a batch takes a slot: one that is larger could never come together. */
 const tooLargeBatches = (

@@ -5,6 +5,7 @@ import {
   Logger,
   Module,
   type OnApplicationShutdown,
+  type OnModuleDestroy,
   type OnModuleInit,
 } from "@nestjs/common";
 import { ModulesContainer } from "@nestjs/core";
@@ -32,6 +33,7 @@ import { Database } from "./pg/database.js";
 import { READ_ONLY_ADVICE, readOnlyWords } from "./pg/read-only.js";
 import { callerError } from "./queue/failure.js";
 import { ControlHints } from "./queue/control-hints.js";
+import { Followers } from "./queue/followers.js";
 import { Hints } from "./queue/hints.js";
 import { JobInspector } from "./queue/job-inspector.js";
 import { JobQueue } from "./queue/job-queue.js";
@@ -93,7 +95,12 @@ const providers = [
       return new JobQueue(store, hints, events, payloadLimit, control, results);
     },
   },
-  { provide: JobInspector, inject: [Store], useFactory: (store: Store) => new JobInspector(store) },
+  { provide: Followers, inject: [Store], useFactory: (store: Store) => new Followers(store) },
+  {
+    provide: JobInspector,
+    inject: [Store, Followers],
+    useFactory: (store: Store, followers: Followers) => new JobInspector(store, followers),
+  },
   {
     provide: JobsRoot,
     inject: [PARSED_OPTIONS, Database, Store, Events, Hints, LocalWorkers, Results],
@@ -138,7 +145,7 @@ function makeHints(store: Store, options: ParsedJobsOptions, workers: LocalWorke
 })
 export class JobsModule
   extends ConfigurableModuleClass
-  implements OnModuleInit, OnApplicationShutdown
+  implements OnModuleInit, OnModuleDestroy, OnApplicationShutdown
 {
   readonly #logger = new Logger(JobsModule.name);
   #stopLogging: () => void = () => {};
@@ -149,6 +156,7 @@ export class JobsModule
     private readonly database: Database,
     private readonly store: Store,
     private readonly queue: JobQueue,
+    private readonly followers: Followers,
     private readonly events: Events,
     private readonly local: LocalWorkers,
     private readonly modules: ModulesContainer,
@@ -174,18 +182,24 @@ export class JobsModule
     return JobsWorkerModule.for(options);
   }
 
+  /** Nest calls it before the hooks of all modules that are not global: nothing is asked of the database before the check. */
   async onModuleInit(): Promise<void> {
-    this.#refuseSeveral();
-    this.#stopLogging = logEvents(this.events);
-    this.#warnOfCopies();
-    if (this.options.migrate !== "on-start") return;
     try {
-      await this.#migrate();
+      this.#refuseSeveral();
+      await JobsWorkerModule.check(this.modules);
+      this.#stopLogging = logEvents(this.events);
+      this.#warnOfCopies();
+      if (this.options.migrate === "on-start") await this.#migrate();
     } catch (error) {
       // Nest closes no module of an app that did not boot: an open connection would keep the process alive.
       await this.database.close(FAREWELL_MS);
       throw error;
     }
+  }
+
+  /** When the workers have drained, and before Nest waits for the last request: one that follows a job does not end by itself. */
+  onModuleDestroy(): void {
+    this.followers.close();
   }
 
   /** After every other module: users' providers are gone, nobody can enqueue any more. */
@@ -226,8 +240,11 @@ export class JobsModule
 
   /** A database that is away is waited for in the background; any other failure fails the boot. */
   async #migrate(): Promise<void> {
+    const { session } = this.store;
     try {
-      const applied = await migrate(this.store.session);
+      const applied = await migrate(session);
+      // The boot may still fail, of which Nest tells nobody: what is connected then stays so.
+      await session.hangUp(FAREWELL_MS);
       if (applied.length > 0)
         this.#logger.log("Schema migrated", { schema: this.database.schema, applied });
     } catch (error) {

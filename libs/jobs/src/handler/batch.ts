@@ -73,7 +73,7 @@ function outcomesOf(outcomes: unknown, count: number): unknown[] {
     return Array.from({ length: count }, () => outcomes);
   const list = Array.isArray(outcomes) ? outcomes.map(quiet) : undefined;
   if (list?.length === count) return list;
-  const found = list ? String(list.length) : describe(outcomes);
+  const found = list ? `a list of ${list.length}` : describe(outcomes);
   throw new TypeError(
     `outcome of a batch: expected nothing, or a list with an outcome for each of its ${count} jobs, in order, found ${found}`,
   );

@@ -10,7 +10,12 @@ export interface Handler {
   /** How many of its jobs run at once in this process; null: as many as the queue lets. */
   readonly concurrency: number | null;
   /** It is called with several jobs at once; null: with one. */
-  readonly batch: { readonly size: number; readonly waitMs: number } | null;
+  readonly batch: {
+    readonly size: number;
+    readonly waitMs: number;
+    /** Its code bounds how many of its jobs run at once, over all processes. */
+    readonly limited?: boolean;
+  } | null;
   /** What bounds its jobs over all processes; null: nothing was said. */
   readonly limits: readonly LimitRule[] | null;
   /** What holds where the row says nothing. */

@@ -54,7 +54,7 @@ export interface JobContext {
   /**
    * Says how far this attempt has come. Costs next to nothing, however often it is called: the newest is written once a
    * second and before the job is settled, and stays with the job after its end. It never throws.
-   * @param percent 0..100; what lies outside is taken as the nearest of them, NaN leaves it where it was.
+   * @param percent 0..100; what lies outside is taken as the nearest of them. With NaN, or what is no number, the call changes nothing.
    * @param note what it is doing, at most 1,000 characters; a longer one is cut. Absent: none.
    */
   progress(percent: number, note?: string): void;

@@ -41,6 +41,7 @@ const all: errors.JobsError[] = [
   new results.JobResultNotKeptError(job),
   new results.JobResultTimeoutError(job, 500),
   new results.JobResultClosedError(job),
+  new errors.FollowClosedError("1-1"),
 ];
 
 describe("errors", () => {

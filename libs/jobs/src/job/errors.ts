@@ -40,9 +40,11 @@ export const ERROR_CODES = Object.freeze({
   RESULT_CANCELLED: "the job whose result was awaited was cancelled",
   RESULT_SKIPPED: "the job whose result was awaited was skipped",
   RESULT_UNKNOWN: "there is no job of this id to wait for",
-  RESULT_NOT_KEPT: "the job whose result was awaited is over, and its queue keeps nothing",
+  RESULT_NOT_KEPT:
+    "the job whose result was awaited is over; its result could not be stored, or its queue keeps nothing",
   RESULT_TIMEOUT: "the job was not over within the timeout of the call; it goes on",
   RESULT_CLOSED: "the app closed while it waited for a result; the job goes on",
+  FOLLOW_CLOSED: "the app closed while it followed a job; the job goes on",
 });
 
 /** The codes of {@link ERROR_CODES}. */
@@ -624,6 +626,24 @@ export class ShutdownError extends JobsError {
 
   constructor() {
     super("SHUTDOWN", "The worker is shutting down; this job is handed back to the queue.");
+  }
+}
+
+/** The app is closing: nobody follows a job here any more. The job goes on. */
+export class FollowClosedError extends JobsError {
+  static {
+    named(this, "FollowClosedError");
+  }
+
+  constructor(
+    /** The id of the job. */
+    readonly id: string,
+  ) {
+    super(
+      "FOLLOW_CLOSED",
+      `Expected to follow job ${id}, found that this app is closing. The job goes on; any process may call ` +
+        `inspector.follow(id, { after }) with the last line's after.`,
+    );
   }
 }
 

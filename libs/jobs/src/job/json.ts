@@ -56,14 +56,14 @@ export function jsonText(value: unknown, root = "payload", limit = Infinity): st
 class TooLong extends Error {}
 
 /**
- * The JSON text of a result; null for `undefined`, and, with the problem told, for what JSON cannot carry or what is
- * longer than `limit` bytes of UTF-8.
+ * The JSON text of a result; null for `undefined`. For what JSON cannot carry, or what is longer than `limit` bytes of
+ * UTF-8, the problem instead.
  * Handlers return what they have read from databases: here a Date, like all that has a `toJSON`, is what that gives.
  */
-export function storableResult(
+export function resultJson(
   value: unknown,
   limit: number,
-): { text: string | null; problem?: string } {
+): { text: string | null; problem?: undefined } | { text?: undefined; problem: string } {
   if (value === undefined) return { text: null };
   try {
     const text = resultText(value, limit);
@@ -71,11 +71,13 @@ export function storableResult(
     if (text.length * 3 > limit && Buffer.byteLength(text) > limit) throw new TooLong();
     return { text };
   } catch (error) {
-    const problem =
-      error instanceof TooLong
-        ? `Expected a result of at most ${limit} bytes, found a longer one. Store the data elsewhere and return a reference, or raise resultLimit.`
-        : (error as Error).message;
-    return { text: null, problem: `${problem} The result was not stored.` };
+    if (error instanceof NotJsonError) return { problem: error.message };
+    const said = error instanceof Error ? `: ${error.message}` : "";
+    if (!(error instanceof TooLong))
+      return { problem: `Expected JSON at result, found a getter or toJSON() that throws${said}` };
+    return {
+      problem: `Expected a result of at most ${limit} bytes, found a longer one. Store the data elsewhere and return a reference, or raise resultLimit.`,
+    };
   }
 }
 

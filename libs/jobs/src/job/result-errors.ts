@@ -108,17 +108,23 @@ export class JobResultUnknownError extends JobResultError {
   }
 }
 
-/** The job was there, and has left nothing. */
+/** The job is over, and its result was not kept: it could not be stored, or the job has left nothing at all. */
 export class JobResultNotKeptError extends JobResultError {
   static {
     named(this, "JobResultNotKeptError");
   }
 
-  constructor(subject: ResultSubject) {
+  constructor(
+    subject: ResultSubject,
+    /** Why its result could not be stored; null when nothing is left of the job. */
+    readonly reason: string | null = null,
+  ) {
     super(
       "RESULT_NOT_KEPT",
-      `Expected a result of ${shown(subject)}, found that it is over and has left nothing: its queue has keep: false, ` +
-        `or somebody has deleted it. Leave keep out for queues whose results are awaited.`,
+      reason === null
+        ? `Expected a result of ${shown(subject)}, found that it is over and has left nothing: its queue has keep: false, ` +
+            `or somebody has deleted it. Leave keep out for queues whose results are awaited.`
+        : `Expected a result of ${shown(subject)}, found that it has succeeded and its result was not stored. ${reason}`,
       subject,
     );
   }

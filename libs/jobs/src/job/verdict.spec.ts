@@ -160,7 +160,7 @@ describe("verdicts", () => {
   it("are errors, refuse bad durations and cut long reasons", () => {
     expect(snooze(5)).toBeInstanceOf(Verdict);
     expect(skip("a")).toBeInstanceOf(Error);
-    expect(bury("mailbox gone")).toMatchObject({ name: "Verdict", message: "mailbox gone" });
+    expect(bury("mailbox gone")).toMatchObject({ name: "Buried", message: "mailbox gone" });
     expect(() => snooze("soon")).toThrow(/snooze/);
     expect(skip("x".repeat(5_000)).message).toHaveLength(1_000);
   });

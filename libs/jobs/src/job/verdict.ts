@@ -31,6 +31,13 @@ export abstract class Verdict extends Error {
 
 class Given extends Verdict {}
 
+/** Its reason becomes the last error of a dead job, and its name stands before it. */
+class Buried extends Verdict {
+  static {
+    Object.defineProperty(this.prototype, "name", { value: "Buried", configurable: true });
+  }
+}
+
 /** Run it again after this long; counts no failure. @throws OptionsError for a bad duration. */
 export function snooze(duration: Duration): Verdict {
   return new Given({ verb: "snooze", delayMs: durationMs(duration, "snooze") });
@@ -43,7 +50,7 @@ export function skip(reason: string): Verdict {
 
 /** It can never succeed: dead at once, the reason (≤ 1,000 characters) is its last error. */
 export function bury(reason: string): Verdict {
-  return new Given({ verb: "bury", reason: safeText(String(reason), 1_000) });
+  return new Buried({ verb: "bury", reason: safeText(String(reason), 1_000) });
 }
 
 /** How a run ended; `aborted` means that the worker, not the handler, ended it. */

@@ -201,12 +201,23 @@ export class Session implements Runner {
     await within(this.#tail, patience);
     // Its own time limit is longer, and the socket would keep the process alive.
     if (this.#opening) destroy(this.#opening);
+    await this.#disconnect(Math.max(0, end - performance.now()));
+  }
+
+  /** Disconnects once what is under way is over; the next statement connects again. */
+  async hangUp(patience: number): Promise<void> {
+    const turn = this.#tail.then(() => this.#disconnect(patience));
+    this.#tail = turn;
+    await turn;
+  }
+
+  async #disconnect(patience: number): Promise<void> {
     const client = this.#client;
     this.#drop(client);
     if (!client) return;
     await within(
       client.end().catch(() => undefined),
-      Math.max(0, end - performance.now()),
+      patience,
     );
     destroy(client);
   }

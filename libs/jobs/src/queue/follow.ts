@@ -1,9 +1,8 @@
+import { formatJobId, parseJobId } from "../job/job-id.js";
 import { formatLogCursor, parseLogPage } from "../job/log-page.js";
-import { parseFollowOptions, type FollowOptions } from "../job/follow-options.js";
 import { type JobState, QUEUED, RUNNING } from "../job/state.js";
-import { get } from "../store/reads/job.js";
-import { type JobLogLine, type JobProgress, lines } from "../store/reads/reports.js";
-import type { Runner } from "../pg/statement.js";
+import type { LinesAfter, Whereabouts } from "../store/reads/news.js";
+import type { JobLogLine, JobProgress } from "../store/reads/reports.js";
 
 /** What is new of a job. */
 export type JobNews =
@@ -13,59 +12,48 @@ export type JobNews =
   /** `after` leads to the lines behind it. */
   | { readonly type: "log"; readonly line: JobLogLine; readonly after: string };
 
-const EVERY_MS = 1_000;
-const LINES = 1_000;
+/** So many lines are read at a time. */
+export const LINES = 100;
 
-/** Tells of a job what has come since it last looked, once a second, until it is over. */
-export async function* follow(
-  runner: Runner,
-  queueId: number,
-  number: string,
-  options: FollowOptions | undefined,
-): AsyncGenerator<JobNews, void, undefined> {
-  const { signal, after } = parseFollowOptions(options);
-  let place = parseLogPage(after === undefined ? {} : { after }).after;
-  let told = "";
-  let progressAt = "";
-  while (!signal?.aborted) {
-    // Its end is written after its last lines: whoever has seen it sees all of them.
-    const job = await get(runner, queueId, number, true);
-    const over = job?.state !== QUEUED && job?.state !== RUNNING;
-    const state = {
-      type: "state",
-      state: job?.state ?? "gone",
-      attempt: job?.attempt ?? 0,
-    } as const;
-    const changed = told !== `${state.state} ${state.attempt}`;
-    told = `${state.state} ${state.attempt}`;
-    if (changed && !over) yield state;
-    if (job?.progress && job.progress.at !== progressAt) {
-      progressAt = job.progress.at;
-      yield { type: "progress", progress: job.progress };
-    }
-    for (let page = LINES; page === LINES;) {
-      const found = await lines(runner, queueId, number, place, null, LINES);
-      page = found.length;
-      for (const line of found) {
-        place = { attempt: line.attempt, line: line.line };
-        yield { type: "log", line, after: formatLogCursor(line) };
-      }
-    }
-    if (over) return yield state;
-    await rest(EVERY_MS, signal);
+/** A job that is followed, and what has been told of it. */
+export class Followed implements LinesAfter {
+  readonly id: string;
+  readonly queueId: number;
+  readonly number: string;
+  after: LinesAfter["after"];
+  /** There are more lines already. */
+  behind = true;
+  /** All is told. */
+  over = false;
+  #state = "";
+  #progressAt = "";
+
+  /** @throws BadJobIdError, BadCursorError */
+  constructor(id: string, after: string | undefined) {
+    ({ queueId: this.queueId, number: this.number } = parseJobId(id));
+    this.id = formatJobId(this.queueId, this.number);
+    this.after = parseLogPage(after === undefined ? {} : { after }).after;
   }
-}
 
-/** Until the time is over, or the signal aborts. */
-async function rest(ms: number, signal: AbortSignal | null): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const end = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal?.addEventListener("abort", end, { once: true });
-    if (signal?.aborted) end();
-  });
+  /** What has come since the last look; where it was is to be looked up before its lines, which are written before its end. */
+  *newsOf(found: Whereabouts | undefined, lines: readonly JobLogLine[]): Generator<JobNews> {
+    const { state, attempt, progress } = found ?? { state: "gone", attempt: 0, progress: null };
+    this.behind = lines.length === LINES;
+    const ended = state !== QUEUED && state !== RUNNING;
+    const news = { type: "state", state, attempt } as const;
+    if (!ended && this.#state !== `${state} ${attempt}`) {
+      this.#state = `${state} ${attempt}`;
+      yield news;
+    }
+    if (progress && progress.at !== this.#progressAt) {
+      this.#progressAt = progress.at;
+      yield { type: "progress", progress };
+    }
+    for (const line of lines) {
+      this.after = { attempt: line.attempt, line: line.line };
+      yield { type: "log", line, after: formatLogCursor(line) };
+    }
+    this.over = ended && !this.behind;
+    if (this.over) yield news;
+  }
 }

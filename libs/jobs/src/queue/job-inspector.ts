@@ -27,7 +27,8 @@ import {
 import { type WorkerView, workers } from "../store/reads/workers.js";
 import type { Store } from "../store/store.js";
 import { callerError } from "./failure.js";
-import { type JobNews, follow } from "./follow.js";
+import type { JobNews } from "./follow.js";
+import type { Followers } from "./followers.js";
 
 // The way to look: reads only, none of them on the hot path.
 
@@ -53,7 +54,10 @@ export interface JobLogPage {
 /** Looks at jobs, queues and counters. */
 export class JobInspector {
   /** @internal Made by `JobsModule.forRoot()`. */
-  constructor(private readonly store: Store) {}
+  constructor(
+    private readonly store: Store,
+    private readonly followers: Followers,
+  ) {}
 
   /** The job, whatever its state; null when there is none. @throws BadJobIdError */
   async get(id: string): Promise<JobView | null> {
@@ -128,18 +132,13 @@ export class JobInspector {
 
   /**
    * What is new of a job, as it comes: its state, progress and log lines, from the beginning or from `after` on. Ends when
-   * the job is over, or gone, or the signal aborts. It looks once a second, as often as lines are written.
-   * @throws BadJobIdError, OptionsError, BadCursorError, SchemaNotReadyError, when it is first asked.
+   * the job is over, or gone, or the signal aborts, or whoever follows leaves: at once, though he waits for news. However
+   * many jobs are followed, a process looks at all of them once a second, as often as lines are written.
+   * @throws BadJobIdError, OptionsError, BadCursorError; and when it is asked for news SchemaNotReadyError,
+   * DatabaseRefusedError, DatabaseUnavailableError, FollowClosedError.
    */
-  async *follow(id: string, options?: FollowOptions): AsyncGenerator<JobNews, void, undefined> {
-    const { queueId, number } = parseJobId(id);
-    const news = follow(this.store.aside, queueId, number, options);
-    await this.#read(() => this.store.needs(2, "logs"));
-    for (;;) {
-      const { value, done } = await this.#read(() => news.next());
-      if (done) return;
-      yield value;
-    }
+  follow(id: string, options?: FollowOptions): AsyncGenerator<JobNews, void, undefined> {
+    return this.followers.follow(id, options);
   }
 
   /** Jobs by queue, kind and state, from counters: the cost does not grow with the number of jobs. */

@@ -217,7 +217,8 @@ export class JobQueue {
    * `jobs.result<typeof Resize>(id)` has the type of the definition's result.
    * @param options how long to wait, 30 s by default, and a signal that ends the wait; the job goes on.
    * @throws JobResultDeadError, JobResultCancelledError, JobResultSkippedError: so it ended.
-   * @throws JobResultUnknownError, JobResultNotKeptError: there is no such job, or it has left nothing (`keep: false`).
+   * @throws JobResultUnknownError: there is no such job.
+   * @throws JobResultNotKeptError: its result could not be stored, or it has left nothing (`keep: false`).
    * @throws JobResultTimeoutError, JobResultClosedError, or the signal's reason: it is not over.
    * @throws BadJobIdError, OptionsError, SchemaNotReadyError, DatabaseRefusedError, DatabaseUnavailableError
    */

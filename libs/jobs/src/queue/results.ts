@@ -8,6 +8,7 @@ import {
   JobResultUnknownError,
 } from "../job/result-errors.js";
 import { formatJobId, parseJobId } from "../job/job-id.js";
+import { whyUnstored } from "../job/stored-result.js";
 import type { ParsedResultOptions } from "../job/result-options.js";
 import type { Database } from "../pg/database.js";
 import { isLockTimeout, isServerUnready, isStatementTimeout } from "../pg/sqlstate.js";
@@ -161,9 +162,13 @@ export class Results {
     const { kind, state, told } = outcome;
     const subject = { id, kind, state };
     switch (state) {
-      case "succeeded":
+      case "succeeded": {
+        const why = whyUnstored(told);
+        if (why !== undefined)
+          return this.#refuse(awaited, look, new JobResultNotKeptError(subject, why));
         for (const waiter of awaited.takeSince(look)) waiter.resolve(told);
         return this.#rest(awaited);
+      }
       case "skipped": {
         const { reason } = JSON.parse(told ?? "{}") as { reason?: string };
         return this.#refuse(awaited, look, new JobResultSkippedError(subject, reason ?? ""));

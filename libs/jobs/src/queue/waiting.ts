@@ -1,4 +1,5 @@
 import type { JobState } from "../job/state.js";
+import { onAbort } from "./abort.js";
 
 // Who waits for the results of one job.
 
@@ -9,13 +10,13 @@ const MAX_TIMER_MS = 2_147_483_647;
 export class Waiter {
   #timer: NodeJS.Timeout | undefined;
   #left: number;
-  readonly #abort = () => this.#gone(this.signal!.reason);
+  readonly #unhear: (() => void) | undefined;
 
   constructor(
     /** Looks that were sent before this number have not been for it. */
     readonly since: number,
     timeoutMs: number,
-    private readonly signal: AbortSignal | null,
+    signal: AbortSignal | null,
     private readonly calls: {
       resolve: (told: string | null) => void;
       reject: (error: unknown) => void;
@@ -25,7 +26,7 @@ export class Waiter {
   ) {
     this.#left = timeoutMs;
     this.#wait();
-    signal?.addEventListener("abort", this.#abort, { once: true });
+    if (signal) this.#unhear = onAbort(signal, () => this.#gone(signal.reason));
   }
 
   resolve(told: string | null): void {
@@ -54,7 +55,7 @@ export class Waiter {
 
   #forget(): void {
     clearTimeout(this.#timer);
-    this.signal?.removeEventListener("abort", this.#abort);
+    this.#unhear?.();
   }
 }
 

@@ -13,11 +13,11 @@ export class Gathering {
 
   add(attempt: Attempt): void {
     this.#waiting.push(attempt);
-    if (this.#waiting.length >= this.options.size) return this.#flush();
+    if (this.#waiting.length >= this.options.size) return this.flush();
     if (this.#waiting.length > 1) return;
     // Those that the same claim has brought are added before anything else happens.
-    if (this.options.waitMs === 0) this.#soon = setImmediate(() => this.#flush());
-    else this.#timer = setTimeout(() => this.#flush(), this.options.waitMs);
+    if (this.options.waitMs === 0) this.#soon = setImmediate(() => this.flush());
+    else this.#timer = setTimeout(() => this.flush(), this.options.waitMs);
   }
 
   /** Those of them that wait; they are not waiting any more. */
@@ -38,7 +38,12 @@ export class Gathering {
     return true;
   }
 
-  #flush(): void {
+  some(which: (attempt: Attempt) => boolean): boolean {
+    return this.#waiting.some(which);
+  }
+
+  /** Calls those that wait. */
+  flush(): void {
     this.#stop();
     const attempts = this.#waiting;
     this.#waiting = [];

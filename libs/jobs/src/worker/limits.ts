@@ -34,10 +34,16 @@ export class QueueLimits {
   /** Somebody rests: something is over. */
   #rested: (() => void) | undefined;
   #againAt: number | undefined;
+  #reached = false;
 
   /** In so many ms another claim is worth while, unasked; undefined: no limit kept a job from starting. */
   get againMs(): number | undefined {
     return this.#againAt === undefined ? undefined : Math.max(0, this.#againAt - monotonic());
+  }
+
+  /** Nothing can start until something is over, here or elsewhere; what waits for its rate only can start soon. */
+  get reached(): boolean {
+    return this.#reached;
   }
 
   /** A job is held from now on. */
@@ -49,6 +55,7 @@ export class QueueLimits {
   ended(id: string): void {
     this.#held.delete(id);
     this.#over.push(id);
+    this.#reached = false;
     this.#rested?.();
   }
 
@@ -128,6 +135,7 @@ export class QueueLimits {
     }
     this.#since = { worker, seq: since };
     this.#depth = Math.min(DEEPEST, DEEPER * parked);
+    this.#reached = blocked && waitMs === undefined;
     const waits = [...(blocked ? [AGAIN_MS] : []), ...(waitMs === undefined ? [] : [waitMs + 1])];
     if (waits.length > 0) this.#againAt = monotonic() + Math.min(...waits);
   }

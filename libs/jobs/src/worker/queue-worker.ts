@@ -262,6 +262,12 @@ export class QueueWorker {
     return attempt;
   }
 
+  /** Not one more job can begin beside those of this handler: they wait for others in vain. */
+  fullFor({ definition: { kind }, batch }: Handler): boolean {
+    if (this.running >= this.settings.concurrency || !this.handlers.get(kind)!.free) return true;
+    return batch?.limited === true && this.limits?.reached === true;
+  }
+
   /** Its body has ended: the slot is free. */
   ended(attempt: Attempt): void {
     const { slots } = this.#served(attempt.claim);

@@ -23,18 +23,25 @@ describe("Report", () => {
     [101, 100],
     [Infinity, 100],
     [-Infinity, 0],
-    [Number.NaN, 7],
-    ["50", 7],
-    [undefined, 7],
-    [null, 7],
-    [50n, 7],
-    [{}, 7],
   ])("takes progress %p for %p", (given, percent) => {
     const report = new Report();
     report.progress(7, undefined);
     report.progress(given, undefined);
     expect(report.take().progress).toEqual({ percent, note: null });
   });
+
+  it.each([Number.NaN, "50", undefined, null, 50n, {}])(
+    "progress %p is none: it changes nothing",
+    (given) => {
+      const report = new Report();
+      report.progress(given, "nothing yet");
+      expect(report.empty).toBe(true);
+      report.progress(7, "half of it");
+      report.progress(given, undefined);
+      report.progress(given, "wrong");
+      expect(report.take().progress).toEqual({ percent: 7, note: "half of it" });
+    },
+  );
 
   const hostile = {
     get stack(): string {

@@ -47,9 +47,9 @@ export class Report {
   }
 
   progress(percent: unknown, note: unknown): void {
-    // 0/0 says nothing of how far it is.
-    if (typeof percent === "number" && !Number.isNaN(percent))
-      this.#percent = Math.min(100, Math.max(0, percent));
+    // 0/0 says nothing of how far it is, and nothing else is changed by what says nothing.
+    if (typeof percent !== "number" || Number.isNaN(percent)) return;
+    this.#percent = Math.min(100, Math.max(0, percent));
     // Long before it is cut: a note may be as long as the memory, a hundred thousand times a second.
     this.#note =
       note === undefined || note === null ? null : safeText(textOf(note, MAX_NOTE), MAX_NOTE);

@@ -1,5 +1,5 @@
 import { reportBesidePayload } from "../job/error-report.js";
-import { storableResult } from "../job/json.js";
+import { storedResult, unstorable } from "../job/stored-result.js";
 import { fitting, lacking } from "../pg/encoding.js";
 import { ConnectionLostError, type Session } from "../pg/session.js";
 import { isCheckViolation, isDataError, isLockTimeout } from "../pg/sqlstate.js";
@@ -296,7 +296,7 @@ export class Settler {
     switch (settlement.verb) {
       case "succeed": {
         if (settlement.result === undefined) return null;
-        const { text, problem } = storableResult(settlement.result, this.resultLimit);
+        const { text, problem } = storedResult(settlement.result, this.resultLimit);
         if (problem !== undefined) this.#trouble(`the result is not stored: ${problem}`, attempt);
         return text;
       }
@@ -315,13 +315,14 @@ export class Settler {
 
 /**
  * What is written instead of a text that PostgreSQL has refused. Where only its encoding lacks a character of it, what
- * people read has question marks for those; a result is not changed, but left out.
+ * people read has question marks for those; a result is not changed, but left out, and that is said in its place.
  */
 function insteadOf({ text, settlement: { verb } }: Pending, encoding?: string): string | null {
   if (encoding !== undefined && verb !== "succeed" && text !== null) {
     const fits = fitting(text, encoding);
     if (fits !== text) return fits;
   }
-  if (verb === "succeed" || verb === "skip") return null;
+  if (verb === "succeed") return unstorable(encoding);
+  if (verb === "skip") return null;
   return JSON.stringify({ name: "Error", message: "the error could not be stored" });
 }

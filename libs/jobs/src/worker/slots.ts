@@ -141,6 +141,9 @@ export class Slots implements SettleListener, TransactionListener {
   /** Starts what waits, as far as there are slots; gives back what would wait for a body without end. */
   fill(queue: QueueWorker): void {
     for (let attempt = queue.next(); attempt; attempt = queue.next()) this.#start(queue, attempt);
+    for (const [handler, gathering] of this.#gatherings)
+      if (queue.fullFor(handler) && gathering.some(({ heldBy }) => heldBy === queue))
+        gathering.flush();
     for (const attempt of queue.takeStranded())
       this.#end(attempt, { verb: "hand-back", started: false, quarantine: false });
     if (!queue.pausing) return;

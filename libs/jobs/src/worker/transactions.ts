@@ -8,11 +8,11 @@ import {
   TransactionEndedError,
   TransactionFailedError,
 } from "../job/errors.js";
-import { storableResult } from "../job/json.js";
+import { storedResult, unstorable } from "../job/stored-result.js";
 import { isVerdict } from "../job/verdict.js";
 import { endBackend } from "../pg/backend.js";
 import { BEGIN, type Clients, NoneToLendError } from "../pg/clients.js";
-import { Translation } from "../pg/encoding.js";
+import { Translation, lacking } from "../pg/encoding.js";
 import type { Session } from "../pg/session.js";
 import {
   isCheckViolation,
@@ -305,17 +305,17 @@ export class Transactions {
     throw new LeaseLostError(attempt.id, attempt.attempt);
   }
 
-  /** The text of the result, or null when it is not stored. */
+  /** The text of the result; null for none. */
   async #storable(attempt: Attempt, value: unknown): Promise<string | null> {
     const { listener, resultLimit } = this.ports;
-    const { text, problem } = storableResult(value, resultLimit);
+    const { text, problem } = storedResult(value, resultLimit);
     if (problem !== undefined) listener.trouble(`the result is not stored: ${problem}`, attempt);
     if (text === null) return null;
     // Refused by the statement that writes it, it would take the whole transaction with it.
     const refusal = await this.#translation.refusal(text);
     if (!refusal) return text;
     listener.trouble(`PostgreSQL refused to store it: ${refusal.message}`, attempt);
-    return null;
+    return unstorable(lacking(refusal)?.encoding);
   }
 
   /** Throws, unless the transaction has committed, whatever it has thrown. */

@@ -1,4 +1,5 @@
 import type { ErrorReport } from "../../job/error-report.js";
+import { whyUnstored } from "../../job/stored-result.js";
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
 import { iso } from "./columns.js";
 import { PROGRESS, type JobProgress, jobProgress } from "./reports.js";
@@ -23,12 +24,14 @@ export interface JobView {
   lastError: string | null;
   payload: unknown;
   result: unknown;
+  /** Why what its handler returned could not be stored: then `result` is null. Null otherwise. */
+  resultProblem: string | null;
   /** What an attempt last said with `job.progress()`; null: none has. */
   progress: JobProgress | null;
 }
 
 /** A job in a list: without its payload and result, which may be long, and its progress. */
-export type JobSummary = Omit<JobView, "payload" | "result" | "progress">;
+export type JobSummary = Omit<JobView, "payload" | "result" | "resultProblem" | "progress">;
 
 /** One failed attempt, as a dead letter keeps it. */
 export interface AttemptError {
@@ -120,12 +123,18 @@ export function jobSummary(row: Row): JobSummary {
   };
 }
 
-const jobView = (row: Row): JobView => ({
-  ...jobSummary(row),
-  payload: json(row[15]),
-  result: json(row[16]),
-  progress: jobProgress(row.slice(17)),
-});
+function jobView(row: Row): JobView {
+  const summary = jobSummary(row);
+  const [payload, result, ...progress] = row.slice(15);
+  const resultProblem = (summary.state === "succeeded" && whyUnstored(result ?? null)) || null;
+  return {
+    ...summary,
+    payload: json(payload),
+    result: resultProblem === null ? json(result) : null,
+    resultProblem,
+    progress: jobProgress(progress),
+  };
+}
 
 /** The job, with what it said of its progress where the schema keeps that. */
 export async function get(
