@@ -11,6 +11,7 @@ import { measureHorizon } from "./measure/horizon.mjs";
 import { measurePinned } from "./measure/pinned.mjs";
 import { measurePoolers } from "./measure/poolers.mjs";
 import { measureRetention } from "./measure/retention.mjs";
+import { measureSchedules } from "./measure/schedules.mjs";
 import { measureWholePath } from "./measure/whole-path.mjs";
 import { Ground } from "./measure/ground.mjs";
 
@@ -23,6 +24,7 @@ const ALL = {
   growth: measureGrowth,
   history: measureHistory,
   retention: measureRetention,
+  schedules: measureSchedules,
   poolers: measurePoolers,
 };
 const [only] = process.argv.slice(2);

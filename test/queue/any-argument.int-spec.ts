@@ -17,6 +17,7 @@ beforeAll(async () => {
   inspector = app.get(JobInspector);
   indicator = new JobsHealthIndicator(new HealthIndicatorService(), inspector);
   ({ id } = await jobs.enqueue("work", {}));
+  await jobs.schedules.upsert("z", "work", { cron: "@yearly" });
 });
 afterAll(async () => await bench.close());
 
@@ -50,6 +51,9 @@ const VALUES: Record<string, unknown> = {
 };
 
 type Call = (value: never) => unknown;
+const first = async (all: AsyncIterable<unknown>) => {
+  for await (const one of all) return one;
+};
 const transactional =
   (call: (queue: ReturnType<JobQueue["in"]>, value: never) => unknown): Call =>
   async (value) => {
@@ -132,6 +136,73 @@ const ARGUMENTS: [string, Call, string[]][] = [
   ["JobInspector.logs: limit", (v) => inspector.logs(id, { limit: v }), ["5"]],
   ["JobInspector.logs: after", (v) => inspector.logs(id, { after: v }), []],
   ["JobInspector.health", (v) => inspector.health(v), ["[]"]],
+  ["publish: event", (v) => jobs.publish(v as string, {}), []],
+  [
+    "publish: payload",
+    (v) => jobs.publish("happened", v),
+    ["null", "5", "-1", "''", "[]", "[5]", "[null]", "{}"],
+  ],
+  ["publish: options", (v) => jobs.publish("happened", {}, v), ["{}"]],
+  ...["routingKey", "key", "delay", "at", "window", "onConflict"].map(
+    (name): [string, Call, string[]] => [
+      `publish: ${name}`,
+      (v) => jobs.publish("happened", {}, { [name]: v }),
+      name === "delay" ? ["5"] : [],
+    ],
+  ),
+  ["subscriptions", (v) => jobs.subscriptions(v), []],
+  ["result: id", (v) => jobs.result(v), []],
+  ["result: timeout", (v) => jobs.result(id, { timeout: v }), []],
+  ["result: signal", (v) => jobs.result(id, { timeout: 1, signal: v }), []],
+  ...(["get", "pause", "resume", "limits"] as const).map((name): [string, Call, string[]] => [
+    `queues.${name}`,
+    (v) => jobs.queues[name](v),
+    [],
+  ]),
+  ["queues.pause: options", (v) => jobs.queues.pause("default", v), ["{}"]],
+  ["queues.resume: options", (v) => jobs.queues.resume("default", v), ["{}"]],
+  ...["kind", "key", "keyPath", "by", "why", "until"].map((name): [string, Call, string[]] => [
+    `queues.pause: ${name}`,
+    (v) => jobs.queues.pause("default", { [name]: v }),
+    name === "by" || name === "why" ? ["''"] : [],
+  ]),
+  ["queues.limit: queue", (v) => jobs.queues.limit(v, {}), []],
+  ["queues.limit: order", (v) => jobs.queues.limit("default", v), ["{}"]],
+  ...["kind", "limit", "rate", "by", "why"].map((name): [string, Call, string[]] => [
+    `queues.limit: ${name}`,
+    (v) => jobs.queues.limit("default", { [name]: v }),
+    name === "limit" || name === "rate" ? ["[]"] : name === "kind" ? [] : ["''"],
+  ]),
+  ["schedules.upsert: name", (v) => jobs.schedules.upsert(v, "work", { cron: "@yearly" }), []],
+  [
+    "schedules.upsert: definition",
+    (v) => jobs.schedules.upsert("s", v as string, { cron: "@yearly" }),
+    [],
+  ],
+  ["schedules.upsert: options", (v) => jobs.schedules.upsert("s", "work", v), []],
+  [
+    "schedules.upsert: payload",
+    (v) => jobs.schedules.upsert("s", "work", { cron: "@yearly", payload: v }),
+    ["null", "5", "-1", "''", "[]", "[5]", "[null]", "{}"],
+  ],
+  ...["cron", "timeZone", "overlap", "misfire", "queue", "priority", "attempts", "timeout"].map(
+    (name): [string, Call, string[]] => [
+      `schedules.upsert: ${name}`,
+      (v) => jobs.schedules.upsert("s", "work", { cron: "@yearly", [name]: v }),
+      name === "priority" ? ["5", "-1"] : name === "attempts" || name === "timeout" ? ["5"] : [],
+    ],
+  ),
+  ...(["get", "pause", "resume", "runNow", "remove"] as const).map(
+    (name): [string, Call, string[]] => [`schedules.${name}`, (v) => jobs.schedules[name](v), []],
+  ),
+  ["schedules.pause: options", (v) => jobs.schedules.pause("z", v), ["{}"]],
+  ["JobInspector.follow: id", (v) => first(inspector.follow(v)), []],
+  ["JobInspector.follow: options", (v) => first(inspector.follow(id, v)), ["{}"]],
+  ...["signal", "after"].map((name): [string, Call, string[]] => [
+    `JobInspector.follow: ${name}`,
+    (v) => first(inspector.follow(id, { [name]: v })),
+    [],
+  ]),
   ["JobsHealthIndicator.check: key", (v) => indicator.check(v), []],
   ["JobsHealthIndicator.check: options", (v) => indicator.check("jobs", v), ["{}"]],
   ["JobsHealthIndicator.check: queues", (v) => indicator.check("jobs", { queues: v }), ["[]"]],

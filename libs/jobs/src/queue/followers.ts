@@ -1,4 +1,5 @@
 import { FollowClosedError } from "../job/errors.js";
+import { readable } from "../job/options-check.js";
 import { type FollowOptions, parseFollowOptions } from "../job/follow-options.js";
 import { newLines, whereabouts } from "../store/reads/news.js";
 import type { Store } from "../store/store.js";
@@ -28,7 +29,7 @@ export class Followers {
 
   /** @throws BadJobIdError, OptionsError, BadCursorError */
   follow(id: string, options?: FollowOptions): Follower {
-    const { signal, after } = parseFollowOptions(options);
+    const { signal, after } = readable("follow", () => parseFollowOptions(options));
     const job = new Followed(id, after);
     const follower = new Follower(signal, {
       ask: () => this.#ask(place),
