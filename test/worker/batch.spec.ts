@@ -81,7 +81,7 @@ it("without one that somebody else has by now", async () => {
   expect(calls).toEqual([]);
   await jobs.enqueueMany(Index, [{ payload: { n: 2 } }, { payload: { n: 3 } }]);
   await until(() => calls.length > 0, { what: "they are called" });
-  expect(calls.map((call) => call.sort())).toEqual([[1, 2, 3]]);
+  expect(calls.map((call) => call.toSorted((a, b) => a - b))).toEqual([[1, 2, 3]]);
 });
 
 it("are called with what was claimed together, at most their size", async () => {
