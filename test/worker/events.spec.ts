@@ -8,11 +8,14 @@ import {
   OptionsError,
   PayloadInvalidError,
   SchemaNotReadyError,
+  UnknownSubscriptionError,
   defineEvent,
   fixed,
 } from "nestjs-pg-jobs";
 import { z } from "zod";
-import { keep } from "../../libs/jobs/src/store/events/subscriptions.js";
+import { keep } from "../../libs/jobs/src/store/events/declared.js";
+import type { NewSubscription } from "../../libs/jobs/src/store/events/subscriptions.js";
+import { JobsWorkerModule } from "../../libs/jobs/src/jobs-worker.module.js";
 import { Bench } from "../support/harness.js";
 import { handler, reached } from "../support/handlers.js";
 import { until } from "../support/until.js";
@@ -60,6 +63,14 @@ const known = async (count: number) =>
     async () => (await bench.sql("select from jobs.subscription")).length === count && true,
     { what: `${count} subscribers` },
   );
+/** As the code of a worker declares it. */
+const declared = (kind: string): NewSubscription => ({
+  event: "order.placed",
+  kind,
+  queue: "default",
+  priority: 0,
+  routingKeys: null,
+});
 const states = async () => {
   const rows = await bench.sql<{ kind: string; state: string }>(
     "select kind, state from jobs.job_status order by kind",
@@ -236,30 +247,27 @@ describe("subscribers", () => {
       service: "shop",
     });
     await known(2);
-    const left = [{ event: "order.placed", kind: "mail" }];
-    expect(await keep(front, "shop", left)).toEqual([]);
+    const left = [declared("mail")];
+    const bill = { event: "order.placed", kind: "bill", service: "shop" };
+    expect(await keep(front, "shop", left, true)).toEqual([]);
     await bench.sql("update jobs.subscription set declared_at = now() - interval '6 minutes'");
-    expect(await keep(front, "another", [])).toEqual([]);
-    expect(await keep(front, "shop", left)).toEqual([
-      { event: "order.placed", kind: "bill", retired: false },
-    ]);
+    expect(await keep(front, "another", [], true)).toEqual([]);
+    expect(await keep(front, "shop", left, false)).toEqual([{ ...bill, retired: false }]);
     // It still gets what is published, and is told of once.
     const jobs = await bench.producer();
     expect(await jobs.publish(OrderPlaced, { orderId: "1" })).toHaveLength(2);
-    expect(await keep(front, "shop", left)).toEqual([]);
+    expect(await keep(front, "shop", left, true)).toEqual([]);
     await bench.sql(
       "update jobs.subscription set orphaned_at = orphaned_at - interval '11 minutes'",
     );
-    expect(await keep(front, "shop", left)).toEqual([
-      { event: "order.placed", kind: "bill", retired: true },
-    ]);
+    // A process that has only just begun may be the first of them that is back.
+    expect(await keep(front, "shop", left, false)).toEqual([]);
+    expect(await keep(front, "shop", left, true)).toEqual([{ ...bill, retired: true }]);
     expect(
       (await jobs.publish(OrderPlaced, { orderId: "2" })).map((one) => one.subscriber),
     ).toEqual(["mail"]);
     // A process that had it all the time, and was cut off, has it again.
-    expect(await keep(front, "shop", [...left, { event: "order.placed", kind: "bill" }])).toEqual(
-      [],
-    );
+    expect(await keep(front, "shop", [...left, declared("bill")], false)).toEqual([]);
     await until(async () => (await jobs.publish(OrderPlaced, { orderId: "3" })).length === 2, {
       what: "it is back",
     });
@@ -277,23 +285,142 @@ describe("subscribers", () => {
       );
     }
     await bench.sql("update jobs.subscription set declared_at = now() - interval '6 minutes'");
-    expect(await keep(front, "new", [{ event: "order.placed", kind: "bill" }])).toEqual([]);
-    expect(await keep(front, "old", [])).toEqual([]);
+    expect(await keep(front, "new", [declared("bill")], true)).toEqual([]);
+    expect(await keep(front, "old", [], true)).toEqual([]);
   });
 
-  it("have a name that is made of event, class and method unless they say one", async () => {
-    class Billing {
-      charge(): void {}
-    }
-    OnEvent("order.placed")(
-      Billing.prototype,
-      "charge",
-      Object.getOwnPropertyDescriptor(Billing.prototype, "charge")!,
-    );
-    const app = await bench.worker([Billing]);
+  it("of a service that is gone for a day are told of, once, and get what is published", async () => {
+    const front = bench.session();
+    await bench.worker([subscriber({ name: "bill" })], { service: "shop" });
     await known(1);
-    const [one] = await app.get(JobQueue).subscriptions();
-    expect(one!.kind).toBe("order.placed>Billing.charge");
+    await bench.closeApps();
+    const jobs = await bench.producer();
+    const age = async (by: string) =>
+      await bench.sql("update jobs.subscription set declared_at = now() - $1::interval", [by]);
+    await age("23 hours");
+    expect(await keep(front, "depot", [], true)).toEqual([]);
+    await age("25 hours");
+    // All were away, and this one is back before its own service.
+    expect(await keep(front, "depot", [], false)).toEqual([]);
+    expect((await jobs.subscriptions())[0]!.orphanedAt).toBeNull();
+    const told = await Promise.all(
+      ["depot", "mill"].map((one) => keep(bench.session(), one, [], true)),
+    );
+    expect(told.flat()).toEqual([
+      { event: "order.placed", kind: "bill", service: "shop", retired: false },
+    ]);
+    const [one] = await jobs.subscriptions();
+    expect(one).toMatchObject({ orphanedAt: expect.any(Date), retiredAt: null });
+    // Days later strangers neither say it again nor retire it.
+    await bench.sql("update jobs.subscription set orphaned_at = now() - interval '3 days'");
+    expect(await keep(front, "depot", [], true)).toEqual([]);
+    expect(await jobs.publish(OrderPlaced, { orderId: "7" })).toHaveLength(1);
+    await bench.worker([subscriber({ name: "bill" })], { service: "shop" });
+    await until(async () => (await jobs.subscriptions())[0]!.orphanedAt === null, {
+      what: "its service is back",
+    });
+  });
+
+  it("are taken away by a call, and come back with a worker whose code has them", async () => {
+    const front = bench.session();
+    await bench.worker(
+      [subscriber({ name: "bill", routingKey: "CH" }), subscriber({ name: "mail" })],
+      {
+        service: "shop",
+      },
+    );
+    await known(2);
+    await bench.closeApps();
+    const jobs = await bench.producer();
+    const options = { routingKey: "CH" };
+    await jobs.publish(OrderPlaced, { orderId: "waits" }, options);
+    const removed = await jobs.unsubscribe(OrderPlaced, "bill");
+    expect(removed).toMatchObject({
+      event: "order.placed",
+      kind: "bill",
+      routingKeys: ["CH"],
+      service: "shop",
+    });
+    const names = async () => (await jobs.subscriptions()).map(({ kind }) => kind);
+    expect(await names()).toEqual(["mail"]);
+    expect(await jobs.publish(OrderPlaced, { orderId: "7" }, options)).toHaveLength(1);
+    // What waited for it waits on.
+    expect(await states()).toEqual(["bill queued", "mail queued", "mail queued"]);
+    await keep(
+      front,
+      "shop",
+      [{ ...declared("bill"), routingKeys: ["CH"] }, declared("mail")],
+      false,
+    );
+    expect(await names()).toEqual(["bill", "mail"]);
+    expect((await jobs.subscriptions())[0]!.routingKeys).toEqual(["CH"]);
+    expect(await jobs.publish(OrderPlaced, { orderId: "8" }, options)).toHaveLength(2);
+  });
+
+  it("of two services are two, though class and method are called the same", async () => {
+    const got: string[] = [];
+    const [first, second] = ["shop", "depot"].map((service) => {
+      class Orders {
+        placed(): void {
+          got.push(service);
+        }
+      }
+      OnEvent("order.placed")(
+        Orders.prototype,
+        "placed",
+        Object.getOwnPropertyDescriptor(Orders.prototype, "placed")!,
+      );
+      return Orders;
+    });
+    const app = await bench.worker([first!], { service: "shop" });
+    await bench.worker([second!], { service: "depot" });
+    await known(2);
+    const made = await app.get(JobQueue).publish("order.placed", {});
+    expect(made.map((one) => one.subscriber)).toEqual([
+      "order.placed>depot:Orders.placed",
+      "order.placed>shop:Orders.placed",
+    ]);
+    await until(() => got.length === 2, { what: "both have it" });
+    expect(got.toSorted()).toEqual(["depot", "shop"]);
+  });
+
+  it("of a worker are there all at once", async () => {
+    const client = await bench.client();
+    await client.query("begin");
+    await client.query(
+      `insert into ${bench.schema}.subscription (event, kind, queue, priority, service) values ('order.placed', 'mail', 'q', 0, 's')`,
+    );
+    await bench.worker(["bill", "mail", "ship"].map((name) => subscriber({ name })));
+    const waits = async () =>
+      (
+        await bench.sql(
+          "select from pg_stat_activity where wait_event_type = 'Lock' and query ~ $1",
+          [`"${bench.schema}".subscription`],
+        )
+      ).length > 0;
+    await until(waits, { what: "it waits for what somebody else has declared" });
+    expect(await bench.sql("select from jobs.subscription")).toEqual([]);
+    await client.query("rollback");
+    await known(3);
+  });
+
+  it("are there before their worker has found its queues", async () => {
+    const client = await bench.client();
+    await client.query("begin");
+    await client.query(`insert into ${bench.schema}.queue (name) values ('default')`);
+    const app = await bench.worker([subscriber({ name: "bill" })]);
+    await known(1);
+    expect(app.get(JobsWorkerModule).worker!.state).toBe("waiting");
+    await client.query("rollback");
+  });
+
+  it("are all there once their worker is ready", async () => {
+    const names = Array.from({ length: 30 }, (_, n) => `s${n}`);
+    const app = await bench.worker(names.map((name) => subscriber({ name })));
+    const jobs = app.get(JobQueue);
+    const { worker } = app.get(JobsWorkerModule);
+    await until(() => worker!.state === "working", { what: "it is ready" });
+    expect(await jobs.publish(OrderPlaced, { orderId: "7" })).toHaveLength(30);
   });
 });
 
@@ -325,11 +452,46 @@ describe("what does not fit", () => {
   });
 
   it("a name that is too long, or another handler's", async () => {
-    const long = subscriber({}, undefined, "x".repeat(60));
-    await expect(bench.worker([long])).rejects.toThrow(/name: expected one for this subscriber/);
+    const long = subscriber({}, undefined, "x".repeat(40));
+    // `${event}>${service}:Subscriber.get`
+    await bench.worker([long], { service: "eight888" });
+    await expect(bench.worker([long], { service: "nine99999" })).rejects.toThrow(
+      /name: expected one for this subscriber, since event, service and method make "x+>nine99999:Subscriber.get" of 65 characters, and at most 64 fit; give it a name, or forWorker\(\) a shorter service/,
+    );
     await expect(
       bench.worker([subscriber({ name: "bill" }), handler("bill", () => {})]),
     ).rejects.toThrow(/"bill" has a handler already/);
+  });
+
+  it("unsubscribe of what is not there says what is", async () => {
+    await bench.worker([subscriber({ name: "billing" })]);
+    await known(1);
+    const jobs = await bench.producer();
+    const refused = async (event: unknown, name: unknown) =>
+      await jobs.unsubscribe(event as never, name as never).then(
+        () => undefined,
+        (error: Error) => error,
+      );
+    const unknown = await refused(OrderPlaced, "biling");
+    expect(unknown).toBeInstanceOf(UnknownSubscriptionError);
+    expect(unknown).toMatchObject({
+      code: "SUBSCRIPTION_UNKNOWN",
+      message: expect.stringMatching(/"order.placed", found "biling"; did you mean "billing"\?/),
+    });
+    expect((await refused("order.paid", "billing"))!.message).toMatch(
+      /did you mean "billing" of "order.placed"\?/,
+    );
+    expect((await refused("order.paid", "x"))!.message).toMatch(/found "x"\. jobs\.subscriptions/);
+    for (const args of [
+      [OrderPlaced],
+      [OrderPlaced, ""],
+      [OrderPlaced, 7],
+      ["", "billing"],
+    ] as const)
+      expect(await refused(...(args as unknown as [unknown, unknown]))).toBeInstanceOf(
+        OptionsError,
+      );
+    expect(await jobs.subscriptions()).toHaveLength(1);
   });
 
   it("what is published is checked before anything is written", async () => {

@@ -127,5 +127,6 @@ export {
   UnknownKindError,
   UnknownQueueError,
   UnknownScheduleError,
+  UnknownSubscriptionError,
   type ErrorCode,
 } from "./job/errors.js";
