@@ -148,6 +148,108 @@ describe("an event", () => {
     expect(await of("se")).toEqual(["all"]);
   });
 
+  it("tells its handler its name and routing key, whatever way its delivery was made", async () => {
+    const got: unknown[] = [];
+    const says = (order: Order, job: JobContext) =>
+      void got.push([job.kind, order.orderId, job.event, job.schedule]);
+    const app = await bench.worker([
+      subscriber({ name: "bill" }, says),
+      subscriber({ name: "mail", queue: "other", routingKey: ["CH", "NO"] }, says),
+      handler("task", (_, job: JobContext) => void got.push(job.event)),
+    ]);
+    await known(2);
+    const jobs = app.get(JobQueue);
+    const told = async (event: object, ways: object[]) => {
+      for (const [n, options] of ways.entries()) {
+        const orderId = String(n);
+        const made = await jobs.publish(OrderPlaced, { orderId }, options);
+        for (const { id } of made) await reached(bench, id, "succeeded");
+        const expected = made.map(({ subscriber: kind }) => [kind, orderId, event, null]);
+        const found = got.splice(0).toSorted((a, b) => (String(a) < String(b) ? -1 : 1));
+        expect([options, found]).toEqual([options, expected]);
+      }
+    };
+    const ways = [{}, { delay: 1 }, { key: "a" }, { key: "b", window: "1s" }];
+    await told({ name: "order.placed" }, ways);
+    await told(
+      { name: "order.placed", routingKey: "NO" },
+      [{}, { delay: 1 }, { key: "a" }, { key: "c", onConflict: "replace" }].map((way) => ({
+        ...way,
+        routingKey: "NO",
+      })),
+    );
+    const { id } = await jobs.enqueue("task", {});
+    await reached(bench, id, "succeeded");
+    expect(got).toEqual([undefined]);
+  });
+
+  it("that takes the place of one that waits brings its routing key with its payload", async () => {
+    const got: unknown[] = [];
+    const Bill = subscriber(
+      { name: "bill" },
+      ({ orderId }, job) => void got.push([orderId, job.event]),
+    );
+    await bench.worker([Bill]);
+    await known(1);
+    await bench.closeApps();
+    const jobs = await bench.producer();
+    const publish = async (key: string, orderId: string, routingKey: string, rest = {}) =>
+      await jobs.publish(OrderPlaced, { orderId }, { key, routingKey, ...rest });
+    for (const onConflict of ["keep", "replace-payload", "replace-time", "replace"] as const) {
+      await publish(onConflict, "1", "CH");
+      await publish(onConflict, "2", "NO", { onConflict });
+    }
+    const client = await bench.client();
+    await client.query("begin");
+    const options = { key: "replace", routingKey: "SE", onConflict: "replace-payload" } as const;
+    await jobs.in(client).publish(OrderPlaced, { orderId: "3" }, options);
+    await client.query("rollback");
+    await bench.worker([Bill]);
+    await until(() => got.length === 4, { what: "it has all" });
+    const first = ["1", { name: "order.placed", routingKey: "CH" }];
+    const second = ["2", { name: "order.placed", routingKey: "NO" }];
+    expect(got).toEqual([first, second, first, second]);
+  });
+
+  it("is delivered again as what it was", async () => {
+    let fails = true;
+    const events: unknown[] = [];
+    const app = await bench.worker([
+      subscriber({ name: "bill", attempts: 1 }, (_, job) => {
+        events.push(job.event);
+        if (fails) throw new Error("not yet");
+      }),
+    ]);
+    await known(1);
+    const jobs = app.get(JobQueue);
+    const [one] = await jobs.publish(OrderPlaced, { orderId: "7" }, { routingKey: "CH" });
+    await reached(bench, one!.id, "dead");
+    fails = false;
+    await jobs.requeue(one!.id);
+    await reached(bench, one!.id, "succeeded");
+    expect(events).toEqual([1, 2].map(() => ({ name: "order.placed", routingKey: "CH" })));
+  });
+
+  it("goes to some of its subscribers when they are named", async () => {
+    await bench.worker([
+      subscriber({ name: "bill" }),
+      subscriber({ name: "mail" }),
+      subscriber({ name: "ch", routingKey: "CH" }),
+    ]);
+    await known(3);
+    const jobs = await bench.producer();
+    const of = async (to: string | string[], routingKey = "CH") =>
+      (await jobs.publish(OrderPlaced, { orderId: "7" }, { to, routingKey })).map(
+        (one) => one.subscriber,
+      );
+    expect(await of("bill")).toEqual(["bill"]);
+    expect(await of(["mail", "ch", "mail"])).toEqual(["ch", "mail"]);
+    expect(await of(["mail", "ch"], "NO")).toEqual(["mail"]);
+    const unknown = of(["mail", "bil"]);
+    await expect(unknown).rejects.toThrow(UnknownSubscriptionError);
+    await expect(unknown).rejects.toThrow(/found "bil"; did you mean "bill"\?/);
+  });
+
   it("in a transaction exists with it, or not at all", async () => {
     await bench.worker([
       subscriber({ name: "bill" }),
@@ -512,6 +614,30 @@ describe("what does not fit", () => {
       await expect(jobs.publish(OrderPlaced, { orderId: "7" }, options as never)).rejects.toThrow(
         OptionsError,
       );
+    const refused = async (options: object) =>
+      await jobs.publish(OrderPlaced, { orderId: "7" }, options).then(
+        () => "nothing",
+        (error: Error) => error.message,
+      );
+    for (const [options, problem] of [
+      [{ window: "1h" }, "window: expected a key beside it, found none"],
+      [{ key: "a", window: 0 }, /window: expected a duration of at least/],
+      [{ onConflict: "keep" }, "onConflict: expected a key beside it, found none"],
+      [{ key: "a", onConflict: "overwrite" }, /onConflict: expected 'keep' or/],
+      [{ key: "" }, /key: expected 1\.\.512 well-formed characters/],
+      [{ delay: "soon" }, /delay: expected/],
+      [{ at: "today" }, /at: expected a valid Date/],
+      [{ delay: 1, at: new Date() }, "delay, at: expected at most one of the two, found both"],
+      [{ queue: "q" }, /queue: unknown option, known are routingKey, to, delay/],
+      [{ priority: 1, rootingKey: "a" }, /rootingKey: unknown option, did you mean routingKey\?/],
+      [{ to: [] }, "to: expected the name of a subscriber, or a list of 1..1000, found an array"],
+      [{ to: "" }, /to: expected the name of a subscriber/],
+    ] as const) {
+      const message = await refused(options);
+      expect(message).toMatch(/^Invalid options of publish "order\.placed":\n/);
+      expect(message).toMatch(problem);
+    }
+    expect(await refused({ routingKey: "", delay: "soon" })).toMatch(/routingKey: .*\n.*delay: /);
     expect(() => defineEvent("")).toThrow(OptionsError);
     expect(() => defineEvent("a", { schema } as never)).toThrow(/did you mean|unknown option/);
     expect(await states()).toEqual([]);

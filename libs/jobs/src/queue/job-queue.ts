@@ -125,7 +125,8 @@ export class JobQueue {
    * Publishes an event: each of its subscribers gets a job of its own, all of them or none. Subscribers are those whose
    * worker has started at least once before; later ones do not get it.
    * @returns the deliveries; none where nobody has subscribed.
-   * @throws OptionsError, PayloadInvalidError, PayloadTooLargeError, NotJsonError, SchemaNotReadyError: nothing was written.
+   * @throws OptionsError, UnknownSubscriptionError, PayloadInvalidError, PayloadTooLargeError, NotJsonError,
+   * SchemaNotReadyError: nothing was written.
    * @throws DatabaseUnavailableError, DatabaseRefusedError, EnqueueOutcomeUnknownError, as {@link enqueue} does.
    */
   async publish<E extends EventDefinition | string>(
@@ -304,9 +305,9 @@ export class JobQueue {
     this.control.close();
   }
 
-  /** Calls go together with those of the same way only: a plain one does not wait for dearer ones. */
+  /** Calls go together with those of the same way only: a plain one does not wait for dearer ones, nor pay for headers. */
   #coalescer(queueId: number, jobs: readonly NewJob[]): Coalescer {
-    const name = `${queueId} ${wayOf(jobs)}`;
+    const name = `${queueId} ${wayOf(jobs)} ${jobs[0]!.headers === undefined}`;
     let coalescer = this.#coalescers.get(name);
     if (!coalescer)
       this.#coalescers.set(name, (coalescer = new Coalescer(this.store, queueId, this.hints)));

@@ -42,6 +42,7 @@ const findSubscribers = new Statement(
 select s.kind, s.queue, s.priority
 from ${jobs}.subscription s
 where s.event = $1::text and s.retired_at is null and (s.routing_keys is null or s.routing_keys ? $2::text)
+  and ($3::text[] is null or s.kind = any($3::text[]))
 order by s.kind`,
 );
 
@@ -63,13 +64,14 @@ const removeSubscription = new Statement(
 delete from ${jobs}.subscription s where s.event = $1::text and s.kind = $2::text returning ${VIEW}`,
 );
 
-/** Who gets an event with this routing key; null: it has none. */
+/** Who gets an event with this routing key, null: it has none; `to`: only of these, null: of all. */
 export async function subscribers(
   runner: Runner,
   event: string,
   routingKey: string | null,
+  to: readonly string[] | null,
 ): Promise<Subscription[]> {
-  const rows = await runner.run(findSubscribers, [event, routingKey]);
+  const rows = await runner.run(findSubscribers, [event, routingKey, to]);
   return rows.map(([kind, queue, priority]) => ({
     kind: kind!,
     queue: queue!,
