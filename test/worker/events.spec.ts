@@ -1,5 +1,5 @@
 import { jest } from "@jest/globals";
-import { Logger } from "@nestjs/common";
+import { type INestApplicationContext, Logger } from "@nestjs/common";
 import {
   type JobContext,
   JobQueue,
@@ -63,6 +63,9 @@ const known = async (count: number) =>
     async () => (await bench.sql("select from jobs.subscription")).length === count && true,
     { what: `${count} subscribers` },
   );
+/** Its subscribers are declared, and kept: that comes again in a minute only. */
+const ready = async (app: INestApplicationContext) =>
+  await until(() => app.get(JobsWorkerModule).worker!.state === "working", { what: "it is ready" });
 /** As the code of a worker declares it. */
 const declared = (kind: string): NewSubscription => ({
   event: "order.placed",
@@ -345,10 +348,8 @@ describe("subscribers", () => {
 
   it("that nobody declares any more are told of, then retired, by their own service only", async () => {
     const front = bench.session();
-    await bench.worker([subscriber({ name: "bill" }), subscriber({ name: "mail" })], {
-      service: "shop",
-    });
-    await known(2);
+    const shop = [subscriber({ name: "bill" }), subscriber({ name: "mail" })];
+    await ready(await bench.worker(shop, { service: "shop" }));
     const left = [declared("mail")];
     const bill = { event: "order.placed", kind: "bill", service: "shop" };
     expect(await keep(front, "shop", left, true)).toEqual([]);
@@ -378,13 +379,7 @@ describe("subscribers", () => {
   it("that have moved to another service stay while it declares them, whoever did it last", async () => {
     const front = bench.session();
     for (const service of ["new", "old"]) {
-      await bench.worker([subscriber({ name: "bill" })], { service });
-      await until(
-        async () =>
-          (await bench.sql("select from jobs.subscription where service = $1", [service]))
-            .length === 1,
-        { what: `${service} has declared it` },
-      );
+      await ready(await bench.worker([subscriber({ name: "bill" })], { service }));
     }
     await bench.sql("update jobs.subscription set declared_at = now() - interval '6 minutes'");
     expect(await keep(front, "new", [declared("bill")], true)).toEqual([]);
@@ -393,8 +388,7 @@ describe("subscribers", () => {
 
   it("of a service that is gone for a day are told of, once, and get what is published", async () => {
     const front = bench.session();
-    await bench.worker([subscriber({ name: "bill" })], { service: "shop" });
-    await known(1);
+    await ready(await bench.worker([subscriber({ name: "bill" })], { service: "shop" }));
     await bench.closeApps();
     const jobs = await bench.producer();
     const age = async (by: string) =>
@@ -520,8 +514,7 @@ describe("subscribers", () => {
     const names = Array.from({ length: 30 }, (_, n) => `s${n}`);
     const app = await bench.worker(names.map((name) => subscriber({ name })));
     const jobs = app.get(JobQueue);
-    const { worker } = app.get(JobsWorkerModule);
-    await until(() => worker!.state === "working", { what: "it is ready" });
+    await ready(app);
     expect(await jobs.publish(OrderPlaced, { orderId: "7" })).toHaveLength(30);
   });
 });
