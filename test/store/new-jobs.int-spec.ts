@@ -80,9 +80,11 @@ it("headers, of some or all, with keys and without", async () => {
   const over = (n: number) => (headers[n] === undefined ? {} : { headers: headers[n] });
   const batch = headers.map((_, n) => job({ ...over(n), payload: String(n) }));
   await enqueue(hands.session, hands.queueId, batch);
+  const alone = job({ headers: headers[0]! });
+  await enqueue(hands.session, hands.queueId, [alone]);
   const keyed = headers.map((_, n) => job({ ...over(n), key: String(n) }));
   await enqueueKeyed(hands.session, hands.queueId, keyed);
-  expect(await rows()).toEqual([...batch, ...keyed].map(said));
+  expect(await rows()).toEqual([...batch, alone, ...keyed].map(said));
 });
 
 it("kinds and lanes in turns", async () => {

@@ -2,7 +2,7 @@ import { type Row, type Runner, Statement } from "../../pg/statement.js";
 import { STANDS, StaleLanesError, standing, standingValues } from "../queues/standing.js";
 import { briefValue, waitsBriefly } from "./brief-wait.js";
 import { alikeValues, insertAlike } from "./enqueue-alike.js";
-import { insertOne, oneValues } from "./enqueue-one.js";
+import { insertOne, insertOneWithHeaders, oneValues } from "./enqueue-one.js";
 import {
   NEW_JOB_COLUMNS,
   NEW_JOB_VALUES,
@@ -115,12 +115,17 @@ async function inserts(
   batch: readonly NewJob[],
 ): Promise<boolean> {
   const headers = headersOf(batch);
+  const one = oneValues(queueId, batch);
+  if (one) {
+    const made = headers
+      ? await runner.run(insertOneWithHeaders, [...one, batch[0]!.headers])
+      : await runner.run(insertOne, one);
+    return made.length === 1;
+  }
   if (headers !== undefined) {
     const values = [...valuesOf(queueId, batch), headers];
     return (await runner.run(insertWithHeaders, values)).length === 0;
   }
-  const one = oneValues(queueId, batch);
-  if (one) return (await runner.run(insertOne, one)).length === 1;
   const alike = alikeValues(queueId, batch);
   const stale = alike
     ? await runner.run(insertAlike, alike)
