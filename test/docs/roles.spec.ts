@@ -9,6 +9,7 @@ import {
   JobQueue,
   JobsModule,
   OnEvent,
+  UnknownSubscriptionError,
   bury,
   fixed,
   snooze,
@@ -179,6 +180,7 @@ describe("with the grants of the page", () => {
     expect((await jobs.queues.resume(queue)).paused).toBeNull();
     expect(await jobs.publish("unheard.of", {})).toEqual([]);
     expect(await jobs.subscriptions("unheard.of")).toEqual([]);
+    await expect(jobs.unsubscribe("unheard.of", "x")).rejects.toThrow(UnknownSubscriptionError);
     const limit = { max: 5, key: "n" };
     expect(await jobs.queues.limit(queue, { limit, rate: { max: 9, per: "1s" } })).toHaveLength(2);
     await jobs.queues.pause(queue, { key: "7" });

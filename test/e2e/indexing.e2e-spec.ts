@@ -50,8 +50,39 @@ const save = async (recordId: string, text: string, sort?: string) =>
   (await api.put(`/records/${recordId}`, { text, ...(sort ? { sort } : {}) }))
     .body as unknown as Saved;
 
+/** How many there are of a record, over or not. */
+const deliveries = async (record: string) => {
+  const rows = await bench.sql<{ kind: string; count: number }>(
+    "select kind, count(*)::int from jobs.job_status where payload ->> 'recordId' = $1 group by kind",
+    [record],
+  );
+  return Object.fromEntries(rows.map(({ kind, count }) => [kind, count]));
+};
+
 const ended = async (id: string, state: string) =>
   await until(async () => (await bench.state(id)) === state, { what: `it is ${state}` });
+
+const held: (() => void)[] = [];
+/** Keeps a `put` from ending until it is let go, the first one or all that come. */
+function hold(index: KeywordIndex | VectorIndex, which: "first" | "all") {
+  const works = index.put.bind(index);
+  const put = jest.spyOn(index, "put");
+  let letGo = (): void => {};
+  const over = new Promise<void>((resolve) => (letGo = resolve));
+  held.push(letGo);
+  const waits: typeof works = async (document) => {
+    await over;
+    await works(document);
+  };
+  if (which === "first") put.mockImplementationOnce(waits);
+  else put.mockImplementation(waits);
+  const holds = () => put.mock.calls.length > 0;
+  return { letGo, isHeld: async () => await until(holds, { what: "it has read the record" }) };
+}
+afterEach(() => {
+  for (const letGo of held.splice(0)) letGo();
+  jest.restoreAllMocks();
+});
 
 describe("the indexes", () => {
   it("are brought up to date once for many changes, with the newest text", async () => {
@@ -95,24 +126,84 @@ describe("the indexes", () => {
 
   it("have a change that comes while a delivery before it runs, whichever ends first", async () => {
     const record = randomUUID();
-    const put = jest.spyOn(keywords, "put");
-    let goOn = (): void => {};
-    const over = new Promise<void>((resolve) => (goOn = resolve));
-    put.mockImplementationOnce(async (document) => {
-      await over;
-      await keywords.put(document);
-    });
+    const { letGo, isHeld } = hold(keywords, "first");
     const first = await save(record, "whey");
-    await until(() => put.mock.calls.length > 0, { what: "it has read the text" });
-    const later = [await save(record, "water"), await save(record, "juice")];
-    for (const saved of later) await ended(saved[KEYWORD]!.jobId, "succeeded");
+    await isHeld();
+    await ended(first[VECTOR]!.jobId, "succeeded");
+    for (const text of ["water", "juice"]) {
+      const saved = await save(record, text);
+      for (const { jobId } of Object.values(saved)) await ended(jobId, "succeeded");
+    }
+    // What one index does makes no delivery of the other.
+    expect(await deliveries(record)).toEqual({ [KEYWORD]: 3, [VECTOR]: 3 });
     expect(await bench.state(first[KEYWORD]!.jobId)).toBe("running");
     expect(keywords.find("juice")).toEqual([record]);
-    goOn();
+    letGo();
     await ended(first[KEYWORD]!.jobId, "succeeded");
     expect(keywords.find("juice")).toEqual([record]);
     expect(keywords.find("whey")).toEqual([]);
-    put.mockRestore();
+  });
+
+  it("that hang get no more deliveries of a record than are claimed, and one that waits", async () => {
+    const record = randomUUID();
+    const { letGo } = hold(vectors, "all");
+    const last = { text: "", saved: {} as Saved };
+    for (let n = 0; n < 20; n++) {
+      last.text = `hangs ${n}`;
+      last.saved = await save(record, last.text);
+      await ended(last.saved[KEYWORD]!.jobId, "succeeded");
+      expect(keywords.find(last.text)).toEqual([record]);
+    }
+    const { [KEYWORD]: keyword, [VECTOR]: vector } = await deliveries(record);
+    expect(keyword).toBe(20);
+    // Five run, as many are claimed ahead, and one waits.
+    expect(vector).toBeLessThanOrEqual(11);
+    letGo();
+    await ended(last.saved[VECTOR]!.jobId, "succeeded");
+  });
+
+  it("that had a record of another sort are told, and take it out", async () => {
+    const record = randomUUID();
+    const first = await save(record, "zzz", "note");
+    await ended(first[VECTOR]!.jobId, "succeeded");
+    expect(vectors.nearest("zz")).toBe(record);
+    const second = await save(record, "yyy", "log");
+    expect(Object.keys(second).toSorted()).toEqual([KEYWORD, VECTOR]);
+    for (const { jobId } of Object.values(second)) await ended(jobId, "succeeded");
+    expect(vectors.has(record)).toBe(false);
+    expect(vectors.nearest("zz")).not.toBe(record);
+    expect(keywords.find("yyy")).toEqual([record]);
+    expect(await deliveries(record)).toEqual({ [KEYWORD]: 2, [VECTOR]: 2 });
+    // It is no concern of theirs any more, until it is a note again.
+    expect(Object.keys(await save(record, "xxx", "log"))).toEqual([KEYWORD]);
+    const third = await save(record, "www", "note");
+    await ended(third[VECTOR]!.jobId, "succeeded");
+    expect(vectors.nearest("ww")).toBe(record);
+  });
+
+  it("take it out for good, though a delivery from before ends later", async () => {
+    const record = randomUUID();
+    const { letGo, isHeld } = hold(vectors, "first");
+    const first = await save(record, "qqq", "note");
+    await isHeld();
+    const second = await save(record, "qqq", "log");
+    await ended(second[VECTOR]!.jobId, "succeeded");
+    letGo();
+    await ended(first[VECTOR]!.jobId, "succeeded");
+    expect(vectors.has(record)).toBe(false);
+  });
+
+  it("are told of both sorts of a new record that two save at once", async () => {
+    const record = randomUUID();
+    const answers = await Promise.all([save(record, "ppp", "note"), save(record, "ooo", "log")]);
+    const ids = new Set(answers.flatMap((saved) => Object.values(saved).map(({ jobId }) => jobId)));
+    for (const id of ids) await ended(id, "succeeded");
+    const [row] = await bench.sql<{ text: string; sort: string }>(
+      "select text, sort from samples.record where id = $1",
+      [record],
+    );
+    expect(keywords.find(row!.text)).toContain(record);
+    expect(vectors.has(record)).toBe(row!.sort === "note");
   });
 
   it("fail and are tried again each on its own; a dead delivery is sent again alone", async () => {

@@ -26,7 +26,7 @@ const AT = new Date("2030-01-02T03:04:05.678Z");
 async function rows() {
   return await bench.sql(
     `select id::text, lane, kind, case when run_at = $1 then 'at' else round(extract(epoch from run_at - created_at))::text end as due,
-       attempts, timeout_ms::int as timeout, key, payload::text
+       attempts, timeout_ms::int as timeout, key, payload::text, headers::text
      from jobs.job order by id`,
     [AT],
   );
@@ -40,6 +40,7 @@ const said = (one: NewJob) => ({
   timeout: one.timeoutMs,
   key: one.key,
   payload: one.payload,
+  headers: one.headers ?? null,
 });
 
 const PAYLOADS = ["null", "[]", '"text"', "[1, [2]]", '{"a": {"b": "→ é \\" \\\\"}}', "0"];
@@ -72,6 +73,18 @@ it.each<[string, Partial<NewJob>[]]>([
   const batch = overs.map((over) => job(over));
   await enqueue(hands.session, hands.queueId, batch);
   expect(await rows()).toEqual(batch.map(said));
+});
+
+it("headers, of some or all, with keys and without", async () => {
+  const headers = ['{"event": "a"}', undefined, '{"event": "b", "routingKey": "é \\" \\\\"}'];
+  const over = (n: number) => (headers[n] === undefined ? {} : { headers: headers[n] });
+  const batch = headers.map((_, n) => job({ ...over(n), payload: String(n) }));
+  await enqueue(hands.session, hands.queueId, batch);
+  const alone = job({ headers: headers[0]! });
+  await enqueue(hands.session, hands.queueId, [alone]);
+  const keyed = headers.map((_, n) => job({ ...over(n), key: String(n) }));
+  await enqueueKeyed(hands.session, hands.queueId, keyed);
+  expect(await rows()).toEqual([...batch, alone, ...keyed].map(said));
 });
 
 it("kinds and lanes in turns", async () => {

@@ -46,12 +46,8 @@ export { isJobContext } from "./handler/job-host.js";
 export { Job, Payload } from "./handler/handler-params.js";
 export { JobHandler } from "./handler/job-handler.decorator.js";
 export { ScheduledJob, type ScheduledJobOptions } from "./handler/scheduled-job.decorator.js";
-export type {
-  JobContext,
-  JobLogger,
-  ScheduledRun,
-  TransactionSource,
-} from "./handler/job-context.js";
+export type { DeliveredEvent, ScheduledRun } from "./job/headers.js";
+export type { JobContext, JobLogger, TransactionSource } from "./handler/job-context.js";
 export {
   defineJob,
   type Definition,
@@ -128,5 +124,6 @@ export {
   UnknownKindError,
   UnknownQueueError,
   UnknownScheduleError,
+  UnknownSubscriptionError,
   type ErrorCode,
 } from "./job/errors.js";

@@ -27,13 +27,11 @@ import { WORKER_OPTIONS } from "./jobs.tokens.js";
 import { payloadFor } from "./queue/call.js";
 import { type DeclaredLimit, DeclaredLimits } from "./queue/declared-limits.js";
 import { type DeclaredSchedule, DeclaredSchedules } from "./queue/declared-schedules.js";
-import {
-  type DeclaredSubscription,
-  DeclaredSubscriptions,
-} from "./queue/declared-subscriptions.js";
+import { DeclaredSubscriptions } from "./queue/declared-subscriptions.js";
 import { enqueueFor } from "./queue/enqueue-for.js";
 import { onTransaction } from "./queue/transaction.js";
 import { serviceName } from "./service-name.js";
+import type { NewSubscription } from "./store/events/subscriptions.js";
 import { ScheduleDuty, type ScheduleWatch } from "./upkeep/schedules.js";
 import { runChore } from "./upkeep/upkeep.js";
 import type { Attempt } from "./worker/attempt.js";
@@ -263,12 +261,11 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
   }
 
   #explored(): Exploration {
-    return (this.#found ??= this.explorer.explore(
-      this,
-      [JobsWorkerModule],
-      this.#root.options.defaults,
-      this.options.globalEnhancers,
-    ));
+    return (this.#found ??= this.explorer.explore(this, [JobsWorkerModule], {
+      defaults: this.#root.options.defaults,
+      globals: this.options.globalEnhancers,
+      service: this.#service,
+    }));
   }
 
   async #problems(): Promise<string[]> {
@@ -368,7 +365,7 @@ const tooLargeBatches = (
     ];
   });
 
-const subscribed = (handlers: readonly Handler[]): DeclaredSubscription[] =>
+const subscribed = (handlers: readonly Handler[]): NewSubscription[] =>
   handlers.flatMap(({ definition: { kind, queue, priority }, subscription }) =>
     subscription ? [{ ...subscription, kind, queue, priority }] : [],
   );

@@ -94,7 +94,7 @@ export interface WorkerOptions {
   queues?: Record<string, QueueOptions>;
   /**
    * The name of this service, 1..64 characters: a schedule whose `@ScheduledJob` is gone is retired by the service that
-   * declared it. Default: its package and the file that it is started by.
+   * declared it, a subscriber likewise, and one without a name is called by it. Default: its package and the file that it is started by.
    */
   service?: string;
   /** How long a silent process keeps its jobs; 1 s..1 d, default 30 s. */

@@ -28,10 +28,12 @@ export const DeliverEvent = defineJob("event.deliver", {
   timeout: "5m",
 });
 
-/** A record has changed; who wants to know how reads it. Its routing key is the sort of the record. */
+/** A record has changed; who wants to know how reads it. Its routing key is a sort that the record has, or had before. */
 export const RecordChanged = defineEvent("record.changed", {
   payload: z.object({ recordId: z.uuid() }),
 });
 
 /** Sorts of records. */
 export const RECORD_SORTS = ["note", "log"] as const;
+/** One of {@link RECORD_SORTS}. */
+export type RecordSort = (typeof RECORD_SORTS)[number];

@@ -3,6 +3,7 @@ export {
   MakeThumbnail,
   RECORD_SORTS,
   RecordChanged,
+  type RecordSort,
   SendReminder,
 } from "./contracts.js";
 export { Reminder, type ReminderState } from "./reminder.entity.js";

@@ -6,6 +6,7 @@ import { ensureSamples } from "./ensure-samples.js";
 import { CreateReminder1762000000000 } from "./migrations/1762000000000-create-reminder.js";
 import { CreateRecord1763000000000 } from "./migrations/1763000000000-create-record.js";
 import { CreateFeedItem1764000000000 } from "./migrations/1764000000000-create-feed-item.js";
+import { AddRecordSort1765000000000 } from "./migrations/1765000000000-add-record-sort.js";
 import { Reminder } from "./reminder.entity.js";
 import { SavedRecord } from "./saved-record.entity.js";
 
@@ -44,6 +45,7 @@ export function samplesDataSource(url: string): DataSource {
       CreateReminder1762000000000,
       CreateRecord1763000000000,
       CreateFeedItem1764000000000,
+      AddRecordSort1765000000000,
     ],
     migrationsTableName: "migration",
     installExtensions: false,

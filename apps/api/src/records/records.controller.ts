@@ -1,9 +1,11 @@
 import { Body, Controller, HttpCode, Param, ParseUUIDPipe, Put } from "@nestjs/common";
 import { JobQueue } from "nestjs-pg-jobs";
-import { RECORD_SORTS, RecordChanged } from "nestjs-pg-jobs-samples";
+import { RECORD_SORTS } from "nestjs-pg-jobs-samples";
 import { DataSource } from "typeorm";
 import { z } from "zod";
 import { storedText } from "../stored-text.js";
+import { publishChange } from "./publish-change.js";
+import { saveRecord } from "./save-record.js";
 
 const Content = z.strictObject({
   text: storedText(0, 10_000),
@@ -18,10 +20,6 @@ export class RecordsController {
     private readonly jobs: JobQueue,
   ) {}
 
-  /**
-   * A delivery that waits for the same record will do: it does not start before this is committed, and reads the record
-   * then. One that is not replaced runs, and may have read the text before: so others follow.
-   */
   @Put(":id")
   @HttpCode(202)
   async save(
@@ -29,21 +27,10 @@ export class RecordsController {
     @Body({ schema: Content }) { text, sort }: Content,
   ) {
     return await this.dataSource.transaction(async (em) => {
-      await em.query(
-        `insert into samples.record as r (id, text) values ($1, $2)
-         on conflict (id) do update set text = excluded.text, revision = r.revision + 1`,
-        [recordId, text],
-      );
-      const jobs = this.jobs.in(em);
-      let deliveries = await jobs.publish(
-        RecordChanged,
-        { recordId },
-        { routingKey: sort, key: recordId, onConflict: "replace-payload" },
-      );
-      if (deliveries.some(({ replaced }) => replaced === false))
-        deliveries = await jobs.publish(RecordChanged, { recordId }, { routingKey: sort });
+      const sorts = await saveRecord(em, { id: recordId, text, sort });
+      const deliveries = await publishChange(this.jobs.in(em), recordId, sorts);
       return Object.fromEntries(
-        deliveries.map(({ subscriber, id, deduplicated }) => [
+        [...deliveries].map(([subscriber, { id, deduplicated }]) => [
           subscriber,
           { jobId: id, deduplicated },
         ]),

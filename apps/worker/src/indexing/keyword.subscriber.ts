@@ -11,11 +11,12 @@ export class KeywordSubscriber {
     private readonly index: KeywordIndex,
   ) {}
 
-  /** Without its backend there is nothing to bring up to date: it is filled anew when it comes back. */
+  /** Of all sorts. Without its backend there is nothing to bring up to date: it is filled anew when it comes back. */
   @OnEvent(RecordChanged, {
     name: "index.keyword",
     routingKey: ["note", "log"],
     queue: "indexing",
+    concurrency: 5,
   })
   async bringUpToDate({ recordId }: EventPayload<typeof RecordChanged>) {
     if (!(await this.index.ping())) return skip("the keyword index is away");

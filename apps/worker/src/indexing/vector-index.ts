@@ -8,27 +8,36 @@ const LETTERS = "abcdefghijklmnopqrstuvwxyz";
 export class VectorIndex {
   /** What it answers instead of working; undefined: it works. */
   trouble: Error | undefined;
-  readonly #vectors = new Map<string, { revision: number; vector: number[] }>();
+  /** Without a vector: it was taken out at this revision. */
+  readonly #entries = new Map<string, { revision: number; vector?: number[] }>();
 
   /** What comes late does not replace what is newer. */
   async put({ id, text, revision }: Document): Promise<void> {
     if (this.trouble) throw this.trouble;
-    if (revision >= (this.#vectors.get(id)?.revision ?? 0))
-      this.#vectors.set(id, { revision, vector: embed(text) });
+    if (this.#isNew({ id, revision })) this.#entries.set(id, { revision, vector: embed(text) });
+  }
+
+  /** Nor does it bring back what was taken out since. */
+  async remove({ id, revision }: Pick<Document, "id" | "revision">): Promise<void> {
+    if (this.trouble) throw this.trouble;
+    if (this.#isNew({ id, revision })) this.#entries.set(id, { revision });
   }
 
   has(id: string): boolean {
-    return this.#vectors.has(id);
+    return this.#entries.get(id)?.vector !== undefined;
   }
 
   /** The record whose text is the most like this one. */
   nearest(text: string): string | undefined {
     const wanted = embed(text);
-    const all = [...this.#vectors].map(([id, { vector }]) => ({
-      id,
-      like: cosine(vector, wanted),
-    }));
+    const all = [...this.#entries].flatMap(([id, { vector }]) =>
+      vector ? [{ id, like: cosine(vector, wanted) }] : [],
+    );
     return all.toSorted((a, b) => b.like - a.like)[0]?.id;
+  }
+
+  #isNew({ id, revision }: Pick<Document, "id" | "revision">): boolean {
+    return revision >= (this.#entries.get(id)?.revision ?? 0);
   }
 }
 

@@ -20,8 +20,15 @@ interface Found {
   method: string | symbol;
   name: string;
   metadata: HandlerMetadata;
-  defaults: ParsedDefaults;
-  globals: boolean;
+  told: Told;
+}
+
+/** What holds for all handlers of a worker. */
+export interface Told {
+  readonly defaults: ParsedDefaults;
+  /** Whether guards and interceptors of the whole app run around them. */
+  readonly globals: boolean;
+  readonly service: string;
 }
 
 /** The handlers that were found, and what is wrong with them, one sentence a problem. */
@@ -44,14 +51,8 @@ export class HandlerExplorer {
    * The handlers in `root` and what it imports.
    * @param workers the module classes whose imports may have handlers; one that none of them imports is a problem,
    * because its module, and what it needs, would be destroyed before the worker has drained.
-   * @param globals whether guards and interceptors of the whole app run around the handlers.
    */
-  explore(
-    root: object,
-    workers: readonly object[],
-    defaults: ParsedDefaults,
-    globals: boolean,
-  ): Exploration {
+  explore(root: object, workers: readonly object[], told: Told): Exploration {
     const problems: string[] = [];
     const mine = this.#reachable((module) => module.instance === root);
     const anybodys = this.#reachable((module) => workers.includes(module.metatype));
@@ -73,8 +74,7 @@ export class HandlerExplorer {
             method,
             name,
             metadata,
-            defaults,
-            globals,
+            told,
           });
         }
       }
@@ -83,13 +83,13 @@ export class HandlerExplorer {
   }
 
   #add(handlers: Map<string, Handler>, problems: string[], found: Found): void {
-    const { wrapper, prototype, method, name, metadata, defaults, globals } = found;
+    const { wrapper, prototype, method, name, metadata, told } = found;
     if (metadata.again)
       problems.push(
         `${name}: expected one of @JobHandler, @ScheduledJob and @OnEvent, found several; give each a method of its own`,
       );
     try {
-      const { definition, own, schedule, subscription } = optionsOf(metadata, name);
+      const { definition, own, schedule, subscription } = optionsOf(metadata, name, told.service);
       const other = handlers.get(definition.kind);
       if (other)
         problems.push(
@@ -102,8 +102,8 @@ export class HandlerExplorer {
         batch: own.batch,
         schedule,
         subscription,
-        policy: resolvePolicy(definition, own, defaults),
-        run: this.pipelines.of(wrapper, prototype, method, globals),
+        policy: resolvePolicy(definition, own, told.defaults),
+        run: this.pipelines.of(wrapper, prototype, method, told.globals),
         name,
       });
     } catch (error) {
@@ -142,10 +142,13 @@ export class HandlerExplorer {
   }
 }
 
-function optionsOf(metadata: HandlerMetadata, name: string) {
+function optionsOf(metadata: HandlerMetadata, name: string, service: string) {
   const { options } = metadata;
   if ("event" in metadata)
-    return { ...parseSubscriber(metadata.event, options, name), schedule: null };
+    return {
+      ...parseSubscriber(metadata.event, options, { service, method: name }),
+      schedule: null,
+    };
   const definition = resolve(metadata.definition);
   const parsed = metadata.scheduled
     ? parseScheduledOptions(options, `@ScheduledJob on ${name}`)

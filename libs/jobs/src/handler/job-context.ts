@@ -2,6 +2,7 @@ import type pg from "pg";
 import type { Definition, InputOf } from "../job/definition.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
 import type { Enqueued } from "../job/enqueued.js";
+import type { DeliveredEvent, ScheduledRun } from "../job/headers.js";
 
 /** A logger whose lines carry the job they are about. */
 export interface JobLogger {
@@ -14,13 +15,6 @@ export interface JobLogger {
 /** Whatever runs a function in a transaction of its own: a TypeORM `DataSource`, or what is like it: it resolves when that has committed. */
 export interface TransactionSource<M> {
   transaction<T>(run: (manager: M) => Promise<T>): Promise<T>;
-}
-
-/** Which schedule a job is of. */
-export interface ScheduledRun {
-  readonly name: string;
-  /** The tick: when it was due, however late it runs. */
-  readonly tick?: Date;
 }
 
 /** What a handler knows of the attempt that it runs, and what it may do in its name. */
@@ -43,6 +37,11 @@ export interface JobContext {
   readonly isLast: boolean;
   /** The schedule that enqueued it, and the tick it is for, absent for `runNow`; null: a call enqueued it. */
   readonly schedule: ScheduledRun | null;
+  /**
+   * The event whose publishing made this delivery, and the routing key that came with the payload it has; undefined for
+   * other jobs.
+   */
+  readonly event: DeliveredEvent | undefined;
   /**
    * Aborts at the timeout, at the end of the grace period, when the lease is lost, and when somebody cancels the job;
    * `signal.reason` tells which: JobTimeoutError, ShutdownError, LeaseLostError or JobCancelledError.

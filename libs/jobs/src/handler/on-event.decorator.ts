@@ -5,8 +5,9 @@ import { marked } from "./job-handler.decorator.js";
 /** The options of `@OnEvent`: how its deliveries run, like those of `@JobHandler`, and which it gets. */
 export interface OnEventOptions extends HandlerOptions {
   /**
-   * The kind of its deliveries, 1..64 characters: the stable name of this subscriber. Default: event, class and method,
-   * `order.placed>Billing.charge`; then who renames the class makes another subscriber.
+   * The kind of its deliveries, 1..64 characters: the stable name of this subscriber in all services, of which the one
+   * that started last has it. Default: event, service, class and method, `order.placed>shop:Billing.charge`; then who
+   * renames one of them makes another subscriber, and where they are longer than 64 characters the boot fails.
    */
   name?: string;
   /** Only events with this routing key, or one of these; absent: all. */

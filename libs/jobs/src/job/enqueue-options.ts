@@ -66,21 +66,31 @@ export function parseEnqueueOptions(
   }
   const check = new OptionsCheck(`options of enqueue "${definition.kind}"`);
   const given = check.object("", options, ENQUEUE_KEYS) ? options : ({} as Record<string, unknown>);
-  if (given.delay !== undefined && given.at !== undefined) {
-    check.add("delay, at: expected at most one of the two, found both");
-  }
   const parsed = {
     queue: check.name("queue", given.queue) ?? queue,
     priority: check.integer("priority", given.priority, -100, 100) ?? priority,
     attempts: check.integer("attempts", given.attempts, 1, 1000) ?? attempts,
     timeoutMs: check.duration("timeout", given.timeout) ?? timeoutMs,
+    ...parseTimeAndKey(check, given),
+  };
+  check.done();
+  return parsed;
+}
+
+/** What `enqueue` and `publish` have in common: when a job may run, and what its key asks for. */
+export function parseTimeAndKey(
+  check: OptionsCheck,
+  given: Record<string, unknown>,
+): Pick<ParsedEnqueueOptions, "delayMs" | "at" | "key" | "unique"> {
+  if (given.delay !== undefined && given.at !== undefined) {
+    check.add("delay, at: expected at most one of the two, found both");
+  }
+  return {
     delayMs: check.duration("delay", given.delay, 0) ?? 0,
     at: check.date("at", given.at) ?? null,
     key: parseKey(check, given.key),
     unique: parseUnique(check, given),
   };
-  check.done();
-  return parsed;
 }
 
 function parseUnique(

@@ -24,6 +24,10 @@ const all: errors.JobsError[] = [
   new errors.UnknownQueueError("mial", "mail"),
   new errors.UnknownKindError("mail", "snd", "send"),
   new errors.UnknownScheduleError('"nightly"', "nightly-report"),
+  new errors.UnknownSubscriptionError("order.placed", "bil", {
+    event: "order.placed",
+    name: "bill",
+  }),
   new errors.ScheduleDeclaredError("nightly", "shop"),
   new errors.LanesUsedUpError(),
   new errors.LeaseLostError("1-1", 2),

@@ -26,6 +26,7 @@ export const ERROR_CODES = Object.freeze({
   QUEUE_UNKNOWN: "no queue has this name yet",
   KIND_UNKNOWN: "the queue has had no job of this kind yet",
   SCHEDULE_UNKNOWN: "there is no schedule of this name",
+  SUBSCRIPTION_UNKNOWN: "nobody of this name has subscribed to the event",
   SCHEDULE_DECLARED: "the schedule is declared by code, and changed there",
   LANES_USED_UP: "the queue has had all kinds and priorities that it can tell apart",
   LEASE_LOST: "the attempt is no longer the current one of its job",
@@ -242,6 +243,22 @@ export class UnknownScheduleError extends JobsError {
       "SCHEDULE_UNKNOWN",
       `Expected the name of a schedule, found ${found}` +
         `${near === undefined ? "." : `; did you mean ${JSON.stringify(near)}?`} jobs.schedules.list() has them all.`,
+    );
+  }
+}
+
+/** Nobody of this name has subscribed to the event. */
+export class UnknownSubscriptionError extends JobsError {
+  static {
+    named(this, "UnknownSubscriptionError");
+  }
+
+  constructor(event: string, found: string, near?: { event: string; name: string }) {
+    const other = near && near.event !== event ? ` of ${JSON.stringify(near.event)}` : "";
+    super(
+      "SUBSCRIPTION_UNKNOWN",
+      `Expected the name of a subscriber of event ${JSON.stringify(event)}, found ${JSON.stringify(found)}` +
+        `${near === undefined ? "." : `; did you mean ${JSON.stringify(near.name)}${other}?`} jobs.subscriptions() has them all.`,
     );
   }
 }

@@ -26,6 +26,7 @@ export type Doing =
   | "requeue"
   | "cancel"
   | "schedule"
+  | "unsubscribe"
   | "pause"
   | "limit"
   | "resume"

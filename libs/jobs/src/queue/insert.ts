@@ -11,6 +11,7 @@ import {
   enqueueKeyed,
   existing,
 } from "../store/transitions/enqueue.js";
+import { label } from "../store/transitions/label.js";
 import type { NewJob } from "../store/transitions/new-jobs.js";
 import { enqueueUnique } from "../store/transitions/enqueue-unique.js";
 
@@ -46,6 +47,13 @@ export function wayOf(jobs: readonly NewJob[]): Way {
   return way;
 }
 
+/** Mostly it is. With plain keys several may be needed, and behind a replacement one for headers: a call is all or nothing. */
+function isOneStatement(jobs: readonly NewJob[]): boolean {
+  const way = wayOf(jobs);
+  if (way === "unique") return jobs.every(({ headers }) => headers === undefined);
+  return way === "keyless" || jobs.length === 1;
+}
+
 /** Inserts jobs of one queue, all or none; answers in order who holds their keys now. */
 export async function insertJobs(
   runner: Runner,
@@ -54,7 +62,11 @@ export async function insertJobs(
   lockMs?: number,
 ): Promise<readonly Holder[]> {
   const way = wayOf(jobs);
-  if (way === "unique") return await enqueueUnique(runner, queueId, jobs, lockMs);
+  if (way === "unique") {
+    const holders = await enqueueUnique(runner, queueId, jobs, lockMs);
+    await label(runner, queueId, jobs, holders);
+    return holders;
+  }
   if (way === "keyed") return await enqueueKeyed(runner, queueId, jobs, lockMs);
   await enqueue(runner, queueId, jobs);
   return jobs;
@@ -74,8 +86,7 @@ export async function insertAll(
 ): Promise<(readonly Holder[])[]> {
   try {
     const [only] = parts;
-    // Mostly one statement does it. With plain keys several may be needed: a call is all or nothing.
-    if (parts.length === 1 && (only!.jobs.length === 1 || wayOf(only!.jobs) !== "keyed"))
+    if (parts.length === 1 && isOneStatement(only!.jobs))
       return [
         await store.guard(() =>
           insertJobs(word ? store.session.with(word) : store.session, only!, lockMs),

@@ -1,6 +1,6 @@
 import type { Definition, InputOf, ResultOf } from "../job/definition.js";
 import { JobLockedError, SchemaNotReadyError } from "../job/errors.js";
-import { type EventDefinition, type EventInput, resolveEvent } from "../job/event-definition.js";
+import type { EventDefinition, EventInput } from "../job/event-definition.js";
 import { parseJobId } from "../job/job-id.js";
 import { OptionsCheck, readable } from "../job/options-check.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
@@ -10,7 +10,7 @@ import type { Events } from "../observe/events.js";
 import { isMissingSchema, isRowLocked } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
 import { whenTransactionEnds } from "../pg/transaction-end.js";
-import { EVENTS_SINCE, type SubscriptionView, list } from "../store/events/subscriptions.js";
+import type { SubscriptionView } from "../store/events/subscriptions.js";
 import { NEEDED_VERSION } from "../store/migrations/migrate.js";
 import { type JobView, get } from "../store/reads/job.js";
 import type { Store } from "../store/store.js";
@@ -49,6 +49,7 @@ import { JobQueues } from "./queues.js";
 import type { Results } from "./results.js";
 import { JobSchedules } from "./schedules.js";
 import { sent } from "./sent.js";
+import { subscriptions, unsubscribe } from "./subscriptions.js";
 import { type TransactionLike, afterCommit, onCallersTransaction } from "./transaction.js";
 
 // The way in. It checks a call, chooses the job's id and lane, and hands it to the coalescer, or to the
@@ -124,7 +125,8 @@ export class JobQueue {
    * Publishes an event: each of its subscribers gets a job of its own, all of them or none. Subscribers are those whose
    * worker has started at least once before; later ones do not get it.
    * @returns the deliveries; none where nobody has subscribed.
-   * @throws OptionsError, PayloadInvalidError, PayloadTooLargeError, NotJsonError, SchemaNotReadyError: nothing was written.
+   * @throws OptionsError, UnknownSubscriptionError, PayloadInvalidError, PayloadTooLargeError, NotJsonError,
+   * SchemaNotReadyError: nothing was written.
    * @throws DatabaseUnavailableError, DatabaseRefusedError, EnqueueOutcomeUnknownError, as {@link enqueue} does.
    */
   async publish<E extends EventDefinition | string>(
@@ -145,13 +147,18 @@ export class JobQueue {
 
   /** Who gets an event, or all that anybody has subscribed to. @throws SchemaNotReadyError */
   async subscriptions(event?: EventDefinition | string): Promise<SubscriptionView[]> {
-    const name = readable("event", () =>
-      event === undefined ? undefined : resolveEvent(event).event,
-    );
-    return await this.#checked("read", async () => {
-      await this.store.needs(EVENTS_SINCE, "events");
-      return await list(this.store, name);
-    });
+    return await this.#checked("read", () => subscriptions(this.store, event));
+  }
+
+  /**
+   * Takes a subscription away, of a service that is gone or has another name now: nothing is delivered to it from then on.
+   * Deliveries that wait stay jobs of the kind `name`. A worker whose code still declares it declares it anew within a minute.
+   * @param name as {@link subscriptions} lists it: its `kind`.
+   * @returns what it was.
+   * @throws UnknownSubscriptionError, OptionsError, SchemaNotReadyError
+   */
+  async unsubscribe(event: EventDefinition | string, name: string): Promise<SubscriptionView> {
+    return await this.#checked("unsubscribe", () => unsubscribe(this.store, event, name));
   }
 
   /**
@@ -299,9 +306,9 @@ export class JobQueue {
     this.control.close();
   }
 
-  /** Calls go together with those of the same way only: a plain one does not wait for dearer ones. */
+  /** Calls go together with those of the same way only: a plain one does not wait for dearer ones, nor pay for headers. */
   #coalescer(queueId: number, jobs: readonly NewJob[]): Coalescer {
-    const name = `${queueId} ${wayOf(jobs)}`;
+    const name = `${queueId} ${wayOf(jobs)} ${jobs[0]!.headers === undefined}`;
     let coalescer = this.#coalescers.get(name);
     if (!coalescer)
       this.#coalescers.set(name, (coalescer = new Coalescer(this.store, queueId, this.hints)));

@@ -1,23 +1,26 @@
-import { defineJob } from "../job/definition.js";
 import type { Duration } from "../job/duration.js";
 import type { Enqueued } from "../job/enqueued.js";
-import { type OnConflict, parseEnqueueOptions } from "../job/enqueue-options.js";
+import { eventHeaders } from "../job/headers.js";
+import { type OnConflict, parseTimeAndKey } from "../job/enqueue-options.js";
 import {
   type EventDefinition,
   ROUTING_KEY_FORM,
   isRoutingKey,
   resolveEvent,
 } from "../job/event-definition.js";
-import { OptionsCheck, readable } from "../job/options-check.js";
+import { OptionsCheck, isName, readable } from "../job/options-check.js";
 import { validate } from "../job/standard-schema.js";
-import { EVENTS_SINCE, subscribers } from "../store/events/subscriptions.js";
+import { EVENTS_SINCE, list, subscribers } from "../store/events/subscriptions.js";
 import type { Store } from "../store/store.js";
 import { type Addressed, payloadText } from "./call.js";
+import { refuse } from "./subscriptions.js";
 
 /** The options of one `publish`. */
 export interface PublishOptions {
   /** Of subscribers that name routing keys those that name this one get it; 1..256 characters. Absent: none of them. */
   routingKey?: string;
+  /** Only these of its subscribers, by their names; absent: all. */
+  to?: string | readonly string[];
   /** The wait before it may be delivered; excludes `at`. */
   delay?: Duration;
   /** When it may be delivered; excludes `delay`. */
@@ -37,7 +40,7 @@ export interface Delivery extends Enqueued {
   queue: string;
 }
 
-const KEYS = ["routingKey", "delay", "at", "key", "window", "onConflict"];
+const KEYS = ["routingKey", "to", "delay", "at", "key", "window", "onConflict"];
 
 /** Checks a call and finds the jobs that are to be made, one for each subscriber. */
 export async function addressEvent(
@@ -47,19 +50,22 @@ export async function addressEvent(
   payload: unknown,
   options: PublishOptions | undefined,
 ): Promise<Addressed[]> {
-  const { contract, routingKey, parsed } = readable("call of publish", () => read(event, options));
+  const { contract, routingKey, to, parsed } = readable("call of publish", () =>
+    read(event, options),
+  );
   const name = contract.event;
   if (contract.payload !== null) await validate(contract.payload, payload, name);
   const text = payloadText(name, payload, payloadLimit);
   await store.needs(EVENTS_SINCE, "events");
   if (parsed.unique) await store.needs(2, "windows and conflicts of keys");
-  const found = await store.guard(() => subscribers(store.session, name, routingKey));
-  const { delayMs, at, key, unique } = parsed;
+  const found = await store.guard(() => subscribers(store.session, name, routingKey, to));
+  if (to && found.length < to.length) await checkNames(store, name, to);
+  const headers = eventHeaders({ name, ...(routingKey === null ? {} : { routingKey }) });
   const all: Addressed[] = [];
   for (const { kind, queue, priority } of found) {
     const lane = await store.lane(queue, kind, priority);
-    const job = { id: "", queue, lane: lane.lane, kind, priority, delayMs, at, key, unique };
-    const rest = { attempts: null, timeoutMs: null, payload: text };
+    const job = { id: "", queue, lane: lane.lane, kind, priority, ...parsed };
+    const rest = { attempts: null, timeoutMs: null, headers, payload: text };
     all.push({ queueId: lane.queueId, job: { ...job, ...rest } });
   }
   return all;
@@ -72,15 +78,34 @@ export const deliveriesOf = (all: readonly Addressed[], answers: readonly Enqueu
     return { ...answer, subscriber: kind, queue };
   });
 
+/** Who is known, and does not get this event, is left out; a name that nobody has is a mistake. */
+async function checkNames(store: Store, event: string, to: readonly string[]): Promise<void> {
+  const names = new Set((await list(store, event)).map(({ kind }) => kind));
+  for (const name of to) if (!names.has(name)) await refuse(store, event, name);
+}
+
 function read(event: EventDefinition | string, options: PublishOptions | undefined) {
   const contract = resolveEvent(event);
   const check = new OptionsCheck(`options of publish "${contract.event}"`);
-  const given: PublishOptions =
-    options !== undefined && check.object("", options, KEYS) ? (options as PublishOptions) : {};
-  const { routingKey, ...rest } = given;
+  const given: Record<string, unknown> =
+    options !== undefined && check.object("", options, KEYS) ? { ...options } : {};
+  const { routingKey } = given;
   if (routingKey !== undefined && !isRoutingKey(routingKey))
     check.expected("routingKey", ROUTING_KEY_FORM, routingKey);
+  const to = parseNames(check, given.to);
+  const parsed = parseTimeAndKey(check, given);
   check.done();
-  const parsed = parseEnqueueOptions(defineJob(contract.event), rest);
-  return { contract, routingKey: routingKey ?? null, parsed };
+  return { contract, routingKey: (routingKey as string | undefined) ?? null, to, parsed };
+}
+
+const MOST_NAMES = 1_000;
+
+/** Null: all. */
+function parseNames(check: OptionsCheck, value: unknown): readonly string[] | null {
+  if (value === undefined) return null;
+  const names: unknown[] = Array.isArray(value) ? value : [value];
+  if (names.length > 0 && names.length <= MOST_NAMES && names.every(isName))
+    return [...new Set(names)];
+  check.expected("to", `the name of a subscriber, or a list of 1..${MOST_NAMES}`, value);
+  return null;
 }

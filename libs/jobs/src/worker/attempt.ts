@@ -2,16 +2,12 @@ import type { Definition } from "../job/definition.js";
 import type { EnqueueOptions } from "../job/enqueue-options.js";
 import type { Enqueued } from "../job/enqueued.js";
 import { JobCancelledError, JobTimeoutError, TransactionUsedError } from "../job/errors.js";
+import { type DeliveredEvent, type ScheduledRun, eventIn, scheduleIn } from "../job/headers.js";
 import { formatJobId } from "../job/job-id.js";
 import { type Result, isVerdict } from "../job/verdict.js";
 import type { Handler } from "../handler/handler.js";
 import { invoke } from "../handler/invoke.js";
-import type {
-  JobContext,
-  JobLogger,
-  ScheduledRun,
-  TransactionSource,
-} from "../handler/job-context.js";
+import type { JobContext, JobLogger, TransactionSource } from "../handler/job-context.js";
 import type { Claim } from "../store/transitions/claim.js";
 import { monotonic } from "./held.js";
 import type { QueueWorker } from "./queue-worker.js";
@@ -104,11 +100,10 @@ export class Attempt implements JobContext {
   }
 
   get schedule(): ScheduledRun | null {
-    const { headers } = this.claim;
-    if (headers === null) return null;
-    const { schedule, tick } = JSON.parse(headers) as { schedule?: string; tick?: number };
-    if (schedule === undefined) return null;
-    return tick === undefined ? { name: schedule } : { name: schedule, tick: new Date(tick) };
+    return scheduleIn(this.claim.headers);
+  }
+  get event(): DeliveredEvent | undefined {
+    return eventIn(this.claim.headers);
   }
 
   /** Made on first use: most handlers never look at it. */

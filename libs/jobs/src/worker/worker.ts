@@ -486,13 +486,14 @@ export class Worker {
   async #prepare(): Promise<void> {
     const { store } = this.ports;
     await store.guard(async () => {
+      // First: what is published before is not delivered to them.
+      await this.ports.subscriptions.keep();
       // Somebody analyses a parent, for minutes: mostly today's are there, and a settle that finds none makes them.
       await ensurePartitions(store.session).catch((error: unknown) => {
         if (!isLockTimeout(error)) throw error;
         this.#outage.complain("days ahead cannot be made yet", error);
       });
       await this.#queues.prepare();
-      await this.ports.subscriptions.keep();
     });
   }
 

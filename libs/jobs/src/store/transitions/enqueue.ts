@@ -2,13 +2,14 @@ import { type Row, type Runner, Statement } from "../../pg/statement.js";
 import { STANDS, StaleLanesError, standing, standingValues } from "../queues/standing.js";
 import { briefValue, waitsBriefly } from "./brief-wait.js";
 import { alikeValues, insertAlike } from "./enqueue-alike.js";
-import { insertOne, oneValues } from "./enqueue-one.js";
+import { insertOne, insertOneWithHeaders, oneValues } from "./enqueue-one.js";
 import {
-  NEW_JOBS,
   NEW_JOB_COLUMNS,
   NEW_JOB_VALUES,
   type NewJob,
+  headersOf,
   newJobValues,
+  newJobs,
 } from "./new-jobs.js";
 
 /** The job that has the key after the call, or that was made without one. */
@@ -18,32 +19,38 @@ export interface Holder {
   readonly replaced?: boolean;
 }
 
-const inserting = (jobs: string) => `
+const BRIEF = `$${NEW_JOB_VALUES + 3}`;
+
+const inserting = (jobs: string, headers?: string) => `
 with ${standing(jobs, "$1::integer", NEW_JOB_VALUES + 1)}, inserted as (
-  insert into ${jobs}.job (${NEW_JOB_COLUMNS})${NEW_JOBS}
+  insert into ${jobs}.job (${NEW_JOB_COLUMNS}${headers === undefined ? "" : ", headers"})${newJobs(headers)}
   where ${STANDS}`;
 
 /** Jobs without a key, sent for the first time: nothing can be in their way. For those that are not alike. */
-const insert = new Statement(
-  "enqueue",
-  (jobs) => `
+const insertSQL = (jobs: string, headers?: string) => `
 -- -> queued
-${inserting(jobs)}
+${inserting(jobs, headers)}
 )
-select 'stale' where not ${STANDS}`,
+select 'stale' where not ${STANDS}`;
+const insert = new Statement("enqueue", (jobs) => insertSQL(jobs));
+const insertWithHeaders = new Statement("enqueue_with_headers", (jobs) =>
+  insertSQL(jobs, `$${NEW_JOB_VALUES + 3}`),
 );
 
 /** Jobs with a key, or sent again: what is there already stays as it is. */
-const insertUnlessThere = new Statement(
-  "enqueue_unless_there",
-  (jobs) => `
+const insertUnlessThereSQL = (jobs: string, headers?: string) => `
 -- -> queued
-${inserting(jobs)} and ${waitsBriefly(`$${NEW_JOB_VALUES + 3}`)}
+${inserting(jobs, headers)} and ${waitsBriefly(BRIEF)}
   on conflict do nothing
   returning id
 )
 select id::text from inserted
-union all select null where not ${STANDS}`,
+union all select null where not ${STANDS}`;
+const insertUnlessThere = new Statement("enqueue_unless_there", (jobs) =>
+  insertUnlessThereSQL(jobs),
+);
+const insertUnlessThereWithHeaders = new Statement("enqueue_unless_there_with_headers", (jobs) =>
+  insertUnlessThereSQL(jobs, `$${NEW_JOB_VALUES + 4}`),
 );
 
 // Each key by itself: as a list, servers before 17 may walk all keys of the kind and compare them with it.
@@ -70,10 +77,21 @@ const valuesOf = (queueId: number, batch: readonly NewJob[]) => [
   ...standingValues(batch),
 ];
 
-const unlessThere = (queueId: number, batch: readonly NewJob[], lockMs?: number) => [
-  ...valuesOf(queueId, batch),
-  briefValue(lockMs),
-];
+/** Those that are not there yet; answers the ids of these. @throws StaleLanesError */
+async function insertMissing(
+  runner: Runner,
+  queueId: number,
+  batch: readonly NewJob[],
+  lockMs?: number,
+): Promise<Set<string>> {
+  const values = [...valuesOf(queueId, batch), briefValue(lockMs)];
+  const headers = headersOf(batch);
+  return inserted(
+    headers === undefined
+      ? await runner.run(insertUnlessThere, values)
+      : await runner.run(insertUnlessThereWithHeaders, [...values, headers]),
+  );
+}
 
 /** The ids that a statement has answered. @throws StaleLanesError */
 function inserted(rows: readonly Row[]): Set<string> {
@@ -96,8 +114,18 @@ async function inserts(
   queueId: number,
   batch: readonly NewJob[],
 ): Promise<boolean> {
+  const headers = headersOf(batch);
   const one = oneValues(queueId, batch);
-  if (one) return (await runner.run(insertOne, one)).length === 1;
+  if (one) {
+    const made = headers
+      ? await runner.run(insertOneWithHeaders, [...one, batch[0]!.headers])
+      : await runner.run(insertOne, one);
+    return made.length === 1;
+  }
+  if (headers !== undefined) {
+    const values = [...valuesOf(queueId, batch), headers];
+    return (await runner.run(insertWithHeaders, values)).length === 0;
+  }
   const alike = alikeValues(queueId, batch);
   const stale = alike
     ? await runner.run(insertAlike, alike)
@@ -133,12 +161,8 @@ export async function enqueueKeyed(
   let open = batch.map((job, index) => ({ job, index }));
   while (open.length > 0) {
     open.sort((a, b) => byKey(a.job, b.job) || a.index - b.index);
-    const values = unlessThere(
-      queueId,
-      open.map((one) => one.job),
-      lockMs,
-    );
-    const created = inserted(await runner.run(insertUnlessThere, values));
+    const jobs = open.map((one) => one.job);
+    const created = await insertMissing(runner, queueId, jobs, lockMs);
     const refused = open.filter(({ job, index }) => {
       if (!created.has(job.id)) return true;
       found[index] = job;
@@ -194,7 +218,7 @@ export async function enqueueAgain(
   batch: readonly NewJob[],
 ): Promise<Set<string>> {
   const ids = `{${batch.map((job) => job.id).join(",")}}`;
-  const mine = inserted(await runner.run(insertUnlessThere, unlessThere(queueId, batch)));
+  const mine = await insertMissing(runner, queueId, batch);
   // A statement of its own: its snapshot is younger than any insert that the first one has waited for.
   const there = await runner.run(findById, [queueId, ids]);
   const before = new Set<string>();

@@ -21,6 +21,8 @@ export interface NewJob extends NamedLane {
   key: string | null;
   /** Absent or null is a plain key, or none. */
   unique?: Unique | null;
+  /** What brought it, as JSON text; absent: a call that says no more of itself. */
+  headers?: string;
   /** JSON text. */
   payload: string;
 }
@@ -29,20 +31,29 @@ export interface NewJob extends NamedLane {
 // they cost PostgreSQL twice as much to read. What mostly does not differ comes once, and each job names its place.
 // By the clock of the statement, not of the transaction: a delay counts from the call, and a job of a transaction that
 // has been open for long lies as near to the claims' cursors as it can when it is committed.
-/** SQL: jobs of one queue in their order, as rows of `job`, from the parameters that {@link newJobValues} gives. */
-export const NEW_JOBS = `
+/**
+ * SQL: jobs of one queue in their order, as rows of `job`, from the parameters that {@link newJobValues} gives; with
+ * headers also from the parameter `headers`, of {@link headersOf}.
+ */
+export const newJobs = (headers?: string) => `
   select id, $1::integer, ($8::smallint[])[place], ($9::text[])[place],
     coalesce(at, to_timestamp(extract(epoch from statement_timestamp())::float8 + coalesce(delay, $7::float8) / 1000)),
-    ($10::smallint[])[place], ($11::bigint[])[place], key, payload
+    ($10::smallint[])[place], ($11::bigint[])[place], key, payload${headers === undefined ? "" : ", nullif(headers, 'null')"}
   from rows from (
     unnest($2::bigint[]), jsonb_array_elements($3::text::jsonb), jsonb_array_elements_text($4::text::jsonb),
-    unnest($5::timestamptz[]), unnest($6::float8[]), unnest($12::smallint[])
-  ) as new (id, payload, key, at, delay, place)`;
+    unnest($5::timestamptz[]), unnest($6::float8[]), unnest($12::smallint[])${headers === undefined ? "" : `, jsonb_array_elements(${headers}::text::jsonb)`}
+  ) as new (id, payload, key, at, delay, place${headers === undefined ? "" : ", headers"})`;
+
+/** The headers of a batch, as one parameter; undefined: none has any. */
+export const headersOf = (batch: readonly NewJob[]): string | undefined =>
+  batch.some(({ headers }) => headers !== undefined)
+    ? `[${batch.map(({ headers }) => headers ?? "null").join(",")}]`
+    : undefined;
 
 /** How many parameters {@link newJobValues} gives. */
 export const NEW_JOB_VALUES = 12;
 
-/** The columns of {@link NEW_JOBS}. */
+/** The columns of {@link newJobs} without headers, which come last. */
 export const NEW_JOB_COLUMNS =
   "id, queue_id, lane, kind, run_at, attempts, timeout_ms, key, payload";
 
