@@ -66,7 +66,7 @@ export class DeclaredLimits {
     // Others that live may still say so.
     if (await store.offers(KEPT_SINCE)) {
       if (mine.length > 0) await keep(store, mine);
-      changed = (await this.#adopt([queueId])) || changed;
+      changed = (await this.#adopt([queueId])).size > 0 || changed;
     } else for (const one of said) changed = (await this.#unset(one)) || changed;
     if (changed) await this.#changed(queueId);
   }
@@ -79,18 +79,20 @@ export class DeclaredLimits {
     this.#keptAt = performance.now();
     const all = [...this.#queues].flatMap((queue) => this.#of(...queue));
     if (all.length > 0) await keep(store, all);
-    for (const queueId of this.#queues.keys())
-      if (await this.#adopt([queueId])) await this.#changed(queueId);
+    for (const queueId of await this.#adopt([...this.#queues.keys()])) await this.#changed(queueId);
   }
 
-  /** What nobody says any more is what this process says, if it is this service that said it, or if this one says something. */
-  async #adopt(queueIds: readonly number[]): Promise<boolean> {
+  /**
+   * What nobody says any more is what this process says, if it is this service that said it, or if this one says something.
+   * Answers the queues of which others hold.
+   */
+  async #adopt(queueIds: readonly number[]): Promise<Set<number>> {
     const { store } = this.ports;
-    let changed = false;
+    const changed = new Set<number>();
     for (const one of await this.#read(() => forgottenOf(store, queueIds))) {
       const mine = this.#of(one.queueId, this.#queues.get(one.queueId)!);
       const other = mine.find(({ kind }) => kind === one.kind);
-      changed = (await (other ? this.#set(other) : this.#unset(one))) || changed;
+      if (await (other ? this.#set(other) : this.#unset(one))) changed.add(one.queueId);
     }
     return changed;
   }
