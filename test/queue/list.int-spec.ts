@@ -135,8 +135,14 @@ describe("over jobs in every state", () => {
     expect(searchedBackTo).toBeNull();
     expect(new Set(items.map(({ state }) => state))).toEqual(new Set(states));
     for (const item of items.slice(0, 30)) {
-      const { payload, result, progress, ...rest } = (await inspector.get(item.id))!;
-      expect([item, payload, result, progress]).toEqual([rest, {}, null, null]);
+      const { payload, result, resultProblem, progress, ...rest } = (await inspector.get(item.id))!;
+      expect([item, payload, result, resultProblem, progress]).toEqual([
+        rest,
+        {},
+        null,
+        null,
+        null,
+      ]);
     }
   });
 
