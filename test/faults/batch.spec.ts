@@ -17,14 +17,22 @@ describe("batches, of three processes", () => {
     await bench.close();
   });
 
+  /** It has begun what it has not ended. */
+  const inTheMiddle = ({ pid }: WorkerProcess): boolean => {
+    const mine = ledger.lines().filter((line) => line.pid === pid);
+    const starts = mine.filter(({ what }) => what === "start").length;
+    return starts > mine.length - starts;
+  };
+
   it("each of their jobs succeeds, though one of the processes is killed and one frozen", async () => {
     const batch = { size: 8, wait: "30ms" };
     const options = { url: bench.url, schema: bench.schema, ledger, batch };
     workers = await WorkerProcess.startAll(3, options);
     const jobs = await bench.producer();
-    const payloads = Array.from({ length: 400 }, (_, n) => ({ payload: { n, ms: 40 } }));
+    const payloads = Array.from({ length: 400 }, (_, n) => ({ payload: { n, ms: 150 } }));
     const sent = await jobs.enqueueMany("batched", payloads);
     await until(() => ledger.starts().length > 80, { what: "they work" });
+    await until(() => inTheMiddle(workers[0]!), { what: "one is in the middle of its jobs" });
     workers[0]!.kill();
     workers[1]!.stop();
     await until(() => ledger.starts().length > 250, { what: "the third goes on" });
