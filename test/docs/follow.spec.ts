@@ -77,6 +77,18 @@ it("tells of a job until it is over, and goes on behind what was heard", async (
   await rest.over;
   expect(rest.heard.text).toMatch(/"three".*"succeeded"/s);
   expect(rest.heard.text).not.toContain('"two"');
+  // Whatever came last, a browser asks again with its id.
+  const ids = [...rest.heard.text.matchAll(/^id: ?(.*)$/gm)].map(([, one]) => one!);
+  const again = await listen(id, { "last-event-id": ids.at(-1)! });
+  await again.over;
+  expect(again.heard.text).toContain('"succeeded"');
+  expect(again.heard.text).not.toContain('"three"');
+  const waits = await app.get(JobQueue).enqueue("work", {}, { delay: "1h" });
+  const early = await listen(waits.id);
+  await until(() => early.heard.text.includes('"queued"'), { what: "it waits" });
+  expect(early.heard.text).toMatch(/^id: ?$/m);
+  early.leave();
+  await expect(early.over).rejects.toThrow("abort");
 });
 
 it("a client that goes is followed for no more", async () => {

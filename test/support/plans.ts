@@ -20,6 +20,8 @@ const flat = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMa
 
 class Undo extends Error {}
 
+const TURNS = 4;
+
 export interface Explain {
   /** Instead of the session's own. */
   mode?: "force_custom_plan" | "force_generic_plan";
@@ -44,8 +46,8 @@ export async function explain(
       if (before) await run(before);
       if (mode) await run(`set local plan_cache_mode = ${mode}`);
       await run(`prepare ${name} as ${statement.text(session.schema)}`);
-      // Others' DDL may have emptied this session's caches: the catalogs' pages, read anew, are counted with the first run.
-      for (let turn = 0; turn < 2; turn++) {
+      // Others' DDL may have emptied this session's caches, at any time: the catalogs' pages, read anew, are counted too.
+      for (let turn = 0; turn < TURNS; turn++) {
         await run("savepoint before");
         const [row] = await run(
           `explain (analyze, buffers, format json) execute ${name} (${values})`,

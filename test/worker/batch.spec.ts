@@ -52,6 +52,25 @@ const all = async (state: string, count: number) =>
     what: `${count} are ${state}`,
   });
 
+it("are full where many jobs wait, whatever the number of slots", async () => {
+  for (const [size, wait] of [
+    [10, "1m"],
+    [4, "1m"],
+  ] as const) {
+    const sizes: number[] = [];
+    const kind = defineJob<Row>(`index-${size}-${wait}`);
+    const jobs = await bench.producer();
+    await jobs.enqueueMany(kind, many(400));
+    const before = (await bench.states()).succeeded ?? 0;
+    const app = await bench.worker([
+      batches(async (items) => void sizes.push(items.length), { batch: { size, wait } }, kind),
+    ]);
+    await all("succeeded", before + 400);
+    expect([size, wait, sizes.length <= (1.25 * 400) / size]).toEqual([size, wait, true]);
+    await app.close();
+  }
+});
+
 it("without one that somebody else has by now", async () => {
   const calls: number[][] = [];
   const jobs = await bench.producer();
@@ -150,21 +169,38 @@ describe("wait no longer when nothing more can join them:", () => {
     expect(sizes).toEqual([5, 5]);
   });
 
-  it("no slot of their handler is free", async () => {
+  it("a job of another handler waits for a slot", async () => {
     const sizes: number[] = [];
+    const gate = new Gate();
+    const ran: string[] = [];
     const jobs = await bench.producer();
-    await jobs.enqueueMany(Index, many(6));
+    await jobs.enqueue("long", {});
+    await jobs.enqueueMany(Index, many(2));
+    const plain = (kind: string) =>
+      handler(kind, async () => {
+        ran.push(kind);
+        if (kind === "long") await gate.opened;
+      });
+    await bench.worker(
+      [
+        batches((items) => void sizes.push(items.length), { batch: { size: 3, ...WAIT } }),
+        plain("long"),
+        plain("short"),
+      ],
+      { queues: { default: { concurrency: 3 } } },
+    );
+    await until(
+      async () =>
+        (await bench.sql("select from jobs.job where lease_until is not null")).length === 3,
+      { what: "all slots are taken" },
+    );
     const start = async () => {
-      await bench.worker([
-        batches((items) => void sizes.push(items.length), {
-          batch: { size: 4, ...WAIT },
-          concurrency: 6,
-        }),
-      ]);
-      await all("succeeded", 6);
+      await jobs.enqueue("short", {});
+      await until(() => ran.includes("short"), { what: "it runs" });
     };
     expect(await during(start)).toBeLessThan(SOON_MS);
-    expect(sizes).toEqual([4, 2]);
+    expect(sizes).toEqual([2]);
+    gate.open();
   });
 
   it.each<[string, HandlerOptions, QueueOptions]>([

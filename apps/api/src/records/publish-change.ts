@@ -21,7 +21,7 @@ export async function publishChange(
 /**
  * A delivery that waits will do: it does not start before this is committed, and reads the record then. One that is not
  * replaced runs, and may have read the record before: its index, and no other, gets one under the next key. So an
- * index has never more deliveries of a record than workers have claimed, and one that waits.
+ * index has never more than one delivery of a record beside as many as have ever run at once.
  */
 async function deliver(
   jobs: TransactionalQueue,

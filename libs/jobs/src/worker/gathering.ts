@@ -38,8 +38,8 @@ export class Gathering {
     return true;
   }
 
-  some(which: (attempt: Attempt) => boolean): boolean {
-    return this.#waiting.some(which);
+  count(which: (attempt: Attempt) => boolean): number {
+    return this.#waiting.filter(which).length;
   }
 
   /** Calls those that wait. */

@@ -262,10 +262,18 @@ export class QueueWorker {
     return attempt;
   }
 
-  /** Not one more job can begin beside those of this handler: they wait for others in vain. */
-  fullFor({ definition: { kind }, batch }: Handler): boolean {
-    if (this.running >= this.settings.concurrency || !this.handlers.get(kind)!.free) return true;
-    return batch?.limited === true && this.limits?.reached === true;
+  /**
+   * Jobs of this handler that gather wait in vain, or keep others from starting: no slot is free, and all are with jobs that
+   * gather (so many), or a job of another handler waits for one; or a limit lets nothing start.
+   */
+  stuckFor(handler: Handler, gathered: number): boolean {
+    if (this.running >= this.settings.concurrency) {
+      if (gathered >= this.running) return true;
+      const others = ({ waiting, slots }: ServedLane) =>
+        waiting.length > 0 && slots.handler !== handler && slots.free;
+      if (this.#lanes.some(others)) return true;
+    }
+    return handler.batch?.limited === true && this.limits?.reached === true;
   }
 
   /** Its body has ended: the slot is free. */

@@ -141,15 +141,23 @@ export class Slots implements SettleListener, TransactionListener {
   /** Starts what waits, as far as there are slots; gives back what would wait for a body without end. */
   fill(queue: QueueWorker): void {
     for (let attempt = queue.next(); attempt; attempt = queue.next()) this.#start(queue, attempt);
-    for (const [handler, gathering] of this.#gatherings)
-      if (queue.fullFor(handler) && gathering.some(({ heldBy }) => heldBy === queue))
-        gathering.flush();
+    if (this.#gatherings.size > 0) this.#callWhoWaitInVain(queue);
     for (const attempt of queue.takeStranded())
       this.#end(attempt, { verb: "hand-back", started: false, quarantine: false });
     if (!queue.pausing) return;
     for (const gathering of this.#gatherings.values())
       for (const attempt of gathering.take((one) => one.heldBy === queue && queue.pauses(one)))
         this.#ended(queue, attempt, undefined);
+  }
+
+  /** Gatherings of this queue that wait in vain, or keep others from starting. */
+  #callWhoWaitInVain(queue: QueueWorker): void {
+    const ofQueue = (attempt: Attempt) => attempt.heldBy === queue;
+    let gathered = 0;
+    for (const gathering of this.#gatherings.values()) gathered += gathering.count(ofQueue);
+    if (gathered === 0) return;
+    for (const [handler, gathering] of this.#gatherings)
+      if (gathering.count(ofQueue) > 0 && queue.stuckFor(handler, gathered)) gathering.flush();
   }
 
   /** The renewing thread found a claim that is not ours any more. */

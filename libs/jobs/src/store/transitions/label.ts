@@ -1,4 +1,4 @@
-import { type Runner, Statement } from "../../pg/statement.js";
+import { type Runner, Statement, arrayOf } from "../../pg/statement.js";
 import type { Holder } from "./enqueue.js";
 import type { NewJob } from "./new-jobs.js";
 
@@ -11,9 +11,8 @@ const labelJobs = new Statement(
   (jobs) => `
 -- queued -> queued
 with labelled as (
-  update ${jobs}.job j set headers = one.headers
-  from jsonb_to_recordset($2::text::jsonb) as one (id bigint, headers jsonb)
-  where j.queue_id = $1::integer and j.id = one.id
+  update ${jobs}.job j set headers = $3::text::jsonb -> j.id::text
+  where j.queue_id = $1::integer and j.id = any($2::bigint[])
   returning 1
 )
 select count(*) from labelled`,
@@ -26,14 +25,17 @@ export async function label(
   batch: readonly NewJob[],
   holders: readonly Holder[],
 ): Promise<void> {
-  const labels = batch.flatMap((job, place) => {
+  const labels = new Map<string, string>();
+  for (const [place, job] of batch.entries()) {
     const holder = holders[place]!;
     const carries = holder.id === job.id || (holder.replaced === true && replacesPayload(job));
-    return job.headers !== undefined && carries
-      ? `{"id":${holder.id},"headers":${job.headers}}`
-      : [];
-  });
-  if (labels.length > 0) await runner.run(labelJobs, [queueId, `[${labels.join(",")}]`]);
+    // Of two with the same key the later one has replaced the payload of the other.
+    if (job.headers !== undefined && carries)
+      labels.set(holder.id, `"${holder.id}":${job.headers}`);
+  }
+  if (labels.size === 0) return;
+  const text = `{${[...labels.values()].join(",")}}`;
+  await runner.run(labelJobs, [queueId, arrayOf(labels.keys()), text]);
 }
 
 const replacesPayload = ({ unique }: NewJob): boolean =>
