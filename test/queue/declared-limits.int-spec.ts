@@ -96,3 +96,23 @@ it("what a call has changed stays", async () => {
   await starts(2);
   expect(await max()).toEqual([5]);
 });
+
+it("what somebody takes away while others say it is said again", async () => {
+  const one = await starts(2);
+  await bench.sql("delete from jobs.limit_said");
+  await bench.sql("delete from jobs.limit_rule");
+  await one.keep();
+  expect(await max()).toEqual([2]);
+});
+
+it("two that say different things do not take turns", async () => {
+  const gone = await starts(3);
+  const [five, nine] = [await starts(5), await starts(9)];
+  await bench.sql("update jobs.limit_said set declared = '[]'");
+  await later();
+  await five.keep();
+  expect(await max()).toEqual([5]);
+  await nine.keep();
+  expect(await max()).toEqual([5]);
+  expect(gone).toBeDefined();
+});

@@ -185,6 +185,40 @@ describe("a line whose head can not start for long", () => {
   });
 });
 
+describe("a line of which much is gone, or can not start at all", () => {
+  const wait = async (count: number) => {
+    await bench.sql(
+      `insert into jobs.job (id, run_at, lane, queue_id, kind, payload)
+       select n, now() - interval '1 h', $1::integer + 10000, $2, 'work', '{"tenant":"hot"}' from generate_series(1, $3::integer) n`,
+      [limited.hands.lane, limited.hands.queueId, count],
+    );
+    await bench.sql(
+      `insert into jobs.parked (queue_id, job_id, limit_id, key, priority, run_at)
+       select j.queue_id, j.id, r.id, 'hot', 0, j.run_at from jobs.job j, jobs.limit_rule r`,
+    );
+  };
+
+  it("thousands that were cancelled are out of the way with one sweep", async () => {
+    await limited.limit([{ keyPath: "tenant", max: 1 }]);
+    await wait(5_001);
+    await bench.sql("delete from jobs.job where id <= 5000");
+    await sweep(bench.session(), limited.hands.queueId);
+    expect(idsOf(await limited.take())).toEqual(["5001"]);
+    expect(await parked()).toEqual([]);
+  });
+
+  it.each(["work", ""])("while %j is paused it is left where it is", async (kind) => {
+    await limited.limit([{ keyPath: "tenant", max: 1 }], "work");
+    await wait(300);
+    await bench.sql("insert into jobs.pause (queue_id, kind) values ($1, $2)", [
+      limited.hands.queueId,
+      kind,
+    ]);
+    expect(await sweep(bench.session(), limited.hands.queueId)).toBe(false);
+    expect(await parked()).toEqual([{ key: "hot", n: 300 }]);
+  });
+});
+
 describe("who comes first of a key", () => {
   it("a job of a higher priority that was not set aside is before those that were", async () => {
     await limited.limit([{ keyPath: "tenant", max: 1 }]);
@@ -342,6 +376,7 @@ describe("a sweep that takes long", () => {
         keepFinishedMs: 60_000,
         warn: () => undefined,
         released: () => undefined,
+        changed: () => undefined,
       });
       await sleep(heldMs);
       await client.query("commit");

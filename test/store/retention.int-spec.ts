@@ -117,6 +117,7 @@ const retain = async (settings = WEEK, by = store) => {
   await runChore(by, "retention", {
     ...settings,
     released: () => {},
+    changed: () => {},
     warn: (message, params) => void warnings.push([message, params]),
   });
 };

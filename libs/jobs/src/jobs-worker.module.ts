@@ -213,6 +213,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
           await runChore(store, name, {
             keepFinishedMs,
             released,
+            changed: (queueId) => hints.changed(queueId),
             warn: (message, params) => this.#logger.warn(message, params),
           }),
         log: (level, message, params) => {

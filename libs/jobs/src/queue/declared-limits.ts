@@ -33,6 +33,8 @@ export interface DeclaredLimitsPorts {
 }
 
 const KEEP_EVERY_MS = 60_000;
+/** Who could not say so for this long does not judge what others have not said: the database may have been away. */
+const SILENT_MS = 120_000;
 
 export class DeclaredLimits {
   readonly #queues = new Map<number, string>();
@@ -74,12 +76,29 @@ export class DeclaredLimits {
   /** Says once a minute that it still is so; and sees to what nobody says any more. */
   async keep(): Promise<void> {
     const { store } = this.ports;
-    if (this.#queues.size === 0 || performance.now() - this.#keptAt < KEEP_EVERY_MS) return;
+    const silentMs = performance.now() - this.#keptAt;
+    if (this.#queues.size === 0 || silentMs < KEEP_EVERY_MS) return;
     if (!(await store.offers(KEPT_SINCE))) return;
-    this.#keptAt = performance.now();
+    const ids = [...this.#queues.keys()];
     const all = [...this.#queues].flatMap((queue) => this.#of(...queue));
     if (all.length > 0) await keep(store, all);
-    for (const queueId of await this.#adopt([...this.#queues.keys()])) await this.#changed(queueId);
+    const judges = silentMs < SILENT_MS || this.#keptAt === Number.NEGATIVE_INFINITY;
+    this.#keptAt = performance.now();
+    if (!judges) return;
+    const changed = await this.#adopt(ids);
+    for (const queueId of await this.#again(all)) changed.add(queueId);
+    for (const queueId of changed) await this.#changed(queueId);
+  }
+
+  /** Somebody who said nothing has taken away what this process says. */
+  async #again(all: readonly (Said & { rules: readonly LimitRule[] })[]): Promise<Set<number>> {
+    const changed = new Set<number>();
+    if (all.length === 0) return changed;
+    const said = await saidOf(this.ports.store, [...new Set(all.map(({ queueId }) => queueId))]);
+    for (const one of all)
+      if (!said.some(({ queueId, kind }) => queueId === one.queueId && kind === one.kind))
+        if (await this.#set(one)) changed.add(one.queueId);
+    return changed;
   }
 
   /**
@@ -116,10 +135,16 @@ export class DeclaredLimits {
     });
   }
 
-  async #set({ queueId, kind, rules, declared }: Said & { rules: readonly LimitRule[] }) {
+  async #set(one: Said & { rules: readonly LimitRule[] }): Promise<boolean> {
     const { store, service } = this.ports;
+    const { queueId, kind, rules, declared } = one;
     const order = { kind, rules, said: { declared, service } };
-    return await store.transaction((run) => setRules({ run }, queueId, order));
+    const kept = await store.offers(KEPT_SINCE);
+    return await store.transaction(async (run) => {
+      const changed = await setRules({ run }, queueId, order);
+      if (kept) await keep({ run }, [one]);
+      return changed;
+    });
   }
 
   /** Declared once, and not any more by whoever did. */

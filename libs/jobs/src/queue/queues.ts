@@ -70,7 +70,10 @@ export class JobQueues {
       options,
       async (id, { kind, key, keyPath }, order) => {
         if (key === undefined) return await pause(this.store, id, kind, order);
-        await pauseKey(this.store, id, await this.#ruleOf(id, kind, keyPath), key, order);
+        // One that is taken away meanwhile is looked for again, and missed.
+        while (
+          !(await pauseKey(this.store, id, await this.#ruleOf(id, kind, keyPath), key, order))
+        );
       },
     );
   }

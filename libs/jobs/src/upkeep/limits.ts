@@ -11,24 +11,29 @@ const SHARE = 1 / 20;
 const MOST_REST_MS = 10_000;
 let turns = 0;
 
-/**
- * Sees to the queues that have limits; `released` is told of those in which jobs can run that could not before. One that
- * fails does not keep the others; rejects with what failed.
- */
-export async function sweepLimits(
-  store: Store,
-  released: (queueId: number) => void,
-): Promise<void> {
+/** Who is told of what a sweep has done. */
+export interface SweepPorts {
+  /** Jobs of this queue that were set aside can run. */
+  readonly released: (queueId: number) => void;
+  /** Other limits of this queue hold: workers are to read them anew. */
+  readonly changed: (queueId: number) => void;
+}
+
+/** Sees to the queues that have limits. One that fails does not keep the others; rejects with what failed. */
+export async function sweepLimits(store: Store, { released, changed }: SweepPorts): Promise<void> {
   // Not on the connection that enqueues: a queue whose first limit is new is walked once.
   const { aside } = store;
   const turn = turns++;
   const options = { all: turn % ALL_EVERY === 0, forget: turn % FORGET_EVERY === 0 };
+  // Nobody else begins meanwhile.
+  const between = async () => await delay(aside, LIMITS, MOST_REST_MS);
   const failed: unknown[] = [];
   const from = performance.now();
   for (const queueId of await gates(aside))
     try {
-      if (options.forget) await store.transaction((run) => dropUnbound({ run }, queueId));
-      if (await sweep(aside, queueId, options)) released(queueId);
+      if (options.forget && (await store.transaction((run) => dropUnbound({ run }, queueId))))
+        changed(queueId);
+      if (await sweep(aside, queueId, { ...options, between })) released(queueId);
     } catch (error) {
       failed.push(error);
     }

@@ -5,16 +5,13 @@ import { prune as pruneControl } from "../store/upkeep/control.js";
 import { prune as pruneProgress } from "../store/upkeep/progress.js";
 import { removeWindows } from "../store/upkeep/windows.js";
 import { LIMITS } from "../store/limits/sweep.js";
-import { sweepLimits } from "./limits.js";
+import { type SweepPorts, sweepLimits } from "./limits.js";
 import { type Retention, retain } from "./retention.chore.js";
 
 // Background duties. Each is a row; the process that moves its due time runs it, so that twenty replicas do it once.
 
 /** What duties are told, and whom they tell. */
-export interface DutyPorts extends Retention {
-  /** Jobs of this queue that were set aside can run. */
-  readonly released: (queueId: number) => void;
-}
+export interface DutyPorts extends Retention, SweepPorts {}
 
 const CHORES: Record<string, (store: Store, ports: DutyPorts) => Promise<unknown>> = {
   rollup: (store) => store.deltas.rollUp(store),
@@ -23,7 +20,7 @@ const CHORES: Record<string, (store: Store, ports: DutyPorts) => Promise<unknown
   windows: (store) => removeWindows(store),
   progress: (store) => pruneProgress(store),
   control: (store) => pruneControl(store),
-  [LIMITS]: (store, { released }) => sweepLimits(store, released),
+  [LIMITS]: sweepLimits,
 };
 
 /**

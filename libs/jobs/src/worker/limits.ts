@@ -111,7 +111,11 @@ export class QueueLimits {
     const over = this.#over;
     this.#over = [];
     const known = pooled || this.#since?.worker !== worker ? undefined : this.#since;
-    return { over, depth: Math.max(room, this.#depth), since: known?.seq ?? "0" };
+    return {
+      over,
+      depth: Math.max(room, this.#depth, Math.min(over.length, DEEPEST)),
+      since: known?.seq ?? "0",
+    };
   }
 
   /** Such a claim wrote nothing: what it was to tell is told by the next one. */

@@ -1,7 +1,17 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Runner, Statement } from "../../pg/statement.js";
 
 /** The chore that sees to queues with limits. */
 export const LIMITS = "limits";
+
+export interface SweepOptions {
+  /** So many keys at once. */
+  keys?: number;
+  all?: boolean;
+  forget?: boolean;
+  /** Before it goes on with more. */
+  between?: () => Promise<unknown>;
+}
 
 const listGates = new Statement(
   "list_limit_gates",
@@ -18,8 +28,8 @@ from ${jobs}.sweep_limits($1::integer, $2::smallint, $3::text, $4::integer, $5::
 const KEYS = 500;
 /** At once, so that no claim waits for long; `sweep_limits` has it too. */
 const MOST = 2000;
-/** Those that it let go may be set aside again meanwhile: it has an end. */
-const MOST_TURNS = 1000;
+/** The rest is left to the next time. */
+const MOST_TURNS = 25;
 
 /** The queues that have limits, or had some until a moment ago. */
 export async function gates(runner: Runner): Promise<number[]> {
@@ -33,15 +43,21 @@ export async function gates(runner: Runner): Promise<number[]> {
 export async function sweep(
   runner: Runner,
   queueId: number,
-  { keys = KEYS, all = true, forget = false } = {},
+  { keys = KEYS, all = true, forget = false, between = async () => undefined }: SweepOptions = {},
 ): Promise<boolean> {
   let after: readonly [number, string] = [0, ""];
   let found = false;
   for (let turn = 0; turn < MOST_TURNS; turn++) {
+    const from = performance.now();
     const [row] = await runner.run(sweepQueue, [queueId, ...after, keys, all, forget]);
     const [opened, moved, limit, key] = row!;
     found ||= opened === "t" || Number(moved) > 0;
-    if (Number(moved) >= MOST) continue;
+    if (Number(moved) >= MOST) {
+      await between();
+      // Claims do not get the lock while somebody waits for it.
+      await sleep(performance.now() - from);
+      continue;
+    }
     if (limit == null) return found;
     after = [Number(limit), key!];
   }

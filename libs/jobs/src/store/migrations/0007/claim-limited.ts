@@ -94,12 +94,17 @@ declare
   f_names integer[] := '{}';
   f_wanted bigint[];
   f_back bigint[] := '{}';
+  f_ends boolean[] := '{}';
+  v_budget bigint;
+  v_idles boolean;
+  i_lanes smallint[] := '{}';
+  i_idle boolean[] := '{}';
   h_any boolean := false;
   h_priorities smallint[] := '{}';
   h_run_ats timestamptz[] := '{}';
   h_ids bigint[] := '{}';
   -- where lines began
-  v_setting text := 'nestjs_pg_jobs.lines_' || ${jobs}.lock_limits(p_queue);
+  v_setting text := 'nestjs_pg_jobs.lines_' || to_hex(${jobs}.lock_limits(p_queue));
   v_lines jsonb;
   v_line jsonb;
   v_before timestamptz;
@@ -129,6 +134,7 @@ declare
   k_limits smallint[] := '{}';
   k_keys text[] := '{}';
   k_picked boolean[] := '{}';
+  k_xmins xid[] := '{}';
 begin
   if not pg_try_advisory_xact_lock(${jobs}.lock_limits(p_queue)) then
     v_news := '{"busy": true}';
@@ -217,6 +223,7 @@ begin
       h_run_ats := h_run_ats || '-infinity'::timestamptz;
       h_ids := h_ids || 0::bigint;
       f_back := f_back || 0::bigint;
+      f_ends := f_ends || false;
       v_at := array_position(r_ids, f_limits[i]);
       if v_at is null then
         f_left := f_left || 0::bigint;
@@ -273,13 +280,16 @@ begin
             'priority', p.priority, 'run_at', p.run_at, 'id', p.job_id - 1, 'until',
             coalesce((v_lines -> (f_limits[i] || ' ' || f_keys[i]) ->> 'until')::bigint,
               v_us + greatest(10000000, v_took * 50000)::bigint)))
-          into v_lines
+          into v_line
           from (select 1) one left join lateral (
             select p.priority, p.run_at, p.job_id from ${jobs}.parked p
             where p.queue_id = p_queue and p.limit_id = f_limits[i] and p.key = f_keys[i]
             order by p.priority desc, p.run_at, p.job_id limit 1
           ) p on true
           where p.job_id is not null;
+          if found then
+            v_lines := v_line;
+          end if;
         end loop;
         perform set_config(v_setting, v_lines::text, false);
       end if;
@@ -371,11 +381,14 @@ begin
           k_limits := k_limits || r_ids[l_rules[v_full]];
           k_keys := k_keys || l_keys[v_full];
           k_picked := k_picked || (c.picked is not null);
+          k_xmins := k_xmins || c.xmin;
         elsif c.picked is not null and v_full is null and (f_back[c.picked] < f_left[c.picked] or v_round = 3) then
           -- Its key has room, and it waits for its kind: back to where that looks for it; as many as could start, or all if
           -- nobody was found behind them.
           f_back[c.picked] := f_back[c.picked] + 1;
           x_ids := x_ids || c.id;
+          -- the others of a line of one kind wait for it too
+          f_ends[c.picked] := r_kinds[l_rules[f_names[c.picked]]] <> '';
         end if;
       end loop;
     end if;
@@ -384,8 +397,19 @@ begin
     for i in 1 .. cardinality(w_ids) loop
       continue when w_ids[i] = any(w_judged);
       v_at := f_names[w_lines[i]];
-      -- put off, or nobody takes its lane now: it keeps no room of its key
-      if not w_due[i] or (not w_lanes[i] = any(p_lanes) and ${jobs}.lane_idles(p_queue, w_lanes[i], v_now)) then
+      v_idles := false;
+      if not w_lanes[i] = any(p_lanes) then
+        if array_position(i_lanes, w_lanes[i]) is null then
+          i_lanes := i_lanes || w_lanes[i];
+          i_idle := i_idle || ${jobs}.lane_idles(p_queue, w_lanes[i], v_now);
+        end if;
+        v_idles := i_idle[array_position(i_lanes, w_lanes[i])];
+      end if;
+      if v_idles and r_kinds[l_rules[v_at]] <> '' then
+        -- nor can anybody else of its line
+        f_ends[w_lines[i]] := true;
+      elsif not w_due[i] or v_idles then
+        -- put off, or nobody takes its lane now: it keeps no room of its key
         x_ids := x_ids || w_ids[i];
       elsif l_left[v_at] > 0 then
         -- it does not start here: others may
@@ -394,9 +418,10 @@ begin
       end if;
     end loop;
     exit when v_room = 0;
+    v_budget := 1000;
     for i in 1 .. cardinality(f_limits) loop
       v_at := array_length(array_positions(w_lines, i), 1);
-      if v_at < f_wanted[i] or v_at is null or l_left[f_names[i]] <= 0 then
+      if v_at < f_wanted[i] or v_at is null or l_left[f_names[i]] <= 0 or f_ends[i] or v_budget <= 0 then
         f_wanted[i] := 0;
         continue;
       end if;
@@ -405,7 +430,8 @@ begin
       h_priorities[i] := w_priorities[v_at];
       h_run_ats[i] := w_run_ats[v_at];
       h_ids[i] := w_ids[v_at];
-      f_wanted[i] := l_left[f_names[i]] + case v_round when 1 then 100 else 500 end;
+      f_wanted[i] := least(l_left[f_names[i]] + case v_round when 1 then 100 else 500 end, v_budget);
+      v_budget := v_budget - f_wanted[i];
     end loop;
     exit when 0 = all(f_wanted);
   end loop;
@@ -466,10 +492,11 @@ begin
   v_news := jsonb_build_object('since', least(v_first, v_last), 'blocked', v_blocked, 'parked', 0, 'strays', 0);
   if cardinality(k_ids) > 0 then
     with free as materialized (
-      select j.at from unnest(k_ids) k (id) cross join lateral (
-        select j.ctid as at, j.lane, j.lease_until from ${jobs}.job j where j.id = k.id and j.queue_id = p_queue offset 0 for update skip locked
+      -- as they were judged: their payload may have another key by now
+      select j.at from unnest(k_ids, k_xmins) k (id, seen) cross join lateral (
+        select j.ctid as at, j.xmin, j.lane, j.lease_until from ${jobs}.job j where j.id = k.id and j.queue_id = p_queue offset 0 for update skip locked
       ) j
-      where j.lane between 0 and 9999 and j.lease_until is null
+      where j.xmin = k.seen and j.lane between 0 and 9999 and j.lease_until is null
     ), moved as (
       update ${jobs}.job j set lane = j.lane + 10000 where j.ctid = any(array(select f.at from free f))
       returning j.id

@@ -24,6 +24,7 @@ declare
   k record;
   c record;
   v_left bigint;
+  v_since bigint;
   v_at integer;
   i_lanes smallint[] := '{}';
   i_idle boolean[] := '{}';
@@ -46,6 +47,9 @@ begin
   )
   select coalesce(array_agg(k.limit_id), '{}'), coalesce(array_agg(k.key), '{}') into k_limits, k_keys
   from (select limit_id, key from known limit p_batch) k;
+  -- nor while it goes through dead slots: those that come now have higher numbers
+  select coalesce(min(s.seq), (select o.last_value from ${jobs}.slot_order o)) into v_since
+  from ${jobs}.slot s where s.queue_id = p_queue;
   perform pg_advisory_xact_lock(${jobs}.lock_limits(p_queue));
   v_now := clock_timestamp();
   v_us := floor(extract(epoch from v_now) * 1000000)::bigint;
@@ -79,24 +83,27 @@ begin
       select d.ctid as at from ${jobs}.job d
       where d.id = s.job_id and d.queue_id = p_queue and d.lease_until < v_now and d.worker > 0 offset 0 for update skip locked
     ) d
-    where s.queue_id = p_queue));
+    where s.queue_id = p_queue and s.seq >= v_since));
   delete from ${jobs}.slot s
-  where s.queue_id = p_queue and not exists (
+  where s.queue_id = p_queue and s.seq >= v_since and not exists (
     select from ${jobs}.job j
     where j.id = s.job_id and j.queue_id = p_queue and j.attempt = s.attempt and j.worker = s.worker and j.lease_until is not null
     offset 0);
 
   for k in
     with live as materialized (
-      select s.limit_id, s.key, count(*) as n from ${jobs}.slot s where s.queue_id = p_queue group by s.limit_id, s.key
+      select s.limit_id, s.key, count(*) as n from ${jobs}.slot s
+      where s.queue_id = p_queue and s.seq >= v_since group by s.limit_id, s.key
     ), room as materialized (
-      select k.limit_id, k.key, coalesce(l.n, 0) as running, case when r.id is null then 2147483647 when r.max <= l.n then 0
+      select k.limit_id, k.key, coalesce(r.kind, '') as kind, case when r.id is null then 2147483647 when r.max <= l.n then 0
         else ${jobs}.limit_left(p_queue, r.id, k.key, r.max, l.n, r.burst, r.cost, v_now, true) end as n
       from unnest(k_limits, k_keys) k (limit_id, key)
       left join live l on l.limit_id = k.limit_id and l.key = k.key
       left join ${jobs}.limit_rules(p_queue) r on r.id = k.limit_id
     )
-    select limit_id, key, n, running from room where n > 0
+    select limit_id, key, n, kind from room where n > 0 and not exists (
+      select from ${jobs}.pause z
+      where z.queue_id = p_queue and z.kind = '' and (z.paused_until is null or z.paused_until > v_now))
   loop
     v_left := k.n;
     for c in
@@ -106,10 +113,8 @@ begin
       ) j on true
       where p.queue_id = p_queue and p.limit_id = k.limit_id and p.key = k.key
       order by p.priority desc, p.run_at, p.job_id
-      -- where some run, the next claim of theirs does the same
-      limit case when k.running > 0 then least(k.n, 2000) + 50 else 2000 end
     loop
-      exit when cardinality(x_ids) >= 2000;
+      exit when cardinality(x_ids) + cardinality(g_ats) >= 2000;
       if c.lane is null or c.lane not between 10000 and 19999 then
         -- cancelled, deleted, or replaced while it was parked
         g_ats := g_ats || c.at;
@@ -121,6 +126,8 @@ begin
         i_idle := i_idle || ${jobs}.lane_idles(p_queue, (c.lane - 10000)::smallint, v_now);
         v_at := cardinality(i_lanes);
       end if;
+      -- of a line of one kind nobody can start then
+      exit when k.kind <> '' and i_idle[v_at];
       -- who could not start anyway keeps no room
       if c.run_at <= v_now and not i_idle[v_at] then
         exit when v_left = 0;
@@ -144,7 +151,7 @@ begin
     delete from ${jobs}.parked p where p.ctid = any(g_ats || array(
       select x.at from unnest(x_ids, x_ats) x (id, at) where x.id = any(array(select m.id from moving m))))
   )
-  select count(*) into v_moved from moving;
+  select (select count(*) from moving) + cardinality(g_ats) into v_moved;
   if cardinality(k_limits) >= p_batch then
     v_limit := k_limits[cardinality(k_limits)];
     v_key := k_keys[cardinality(k_keys)];
