@@ -234,6 +234,24 @@ describe("who comes first of a key", () => {
   });
 });
 
+describe("a job whose worker died", () => {
+  it("is before the line that waited for it, when a search finds it and a slot is free", async () => {
+    await limited.limit([{ keyPath: "tenant", max: 1 }]);
+    const hot = await limited.tenant(4, "hot");
+    const running = await limited.take();
+    expect(idsOf(running)).toEqual([hot[0]]);
+    await limited.hands.expire(hot[0]!);
+    await sweep(bench.session(), limited.hands.queueId);
+    // A claim that does not search takes the next one.
+    const next = await limited.take({ takeOverUntil: "-infinity" });
+    expect(idsOf(next)).toEqual([hot[1]]);
+    await limited.done(next.claims);
+    const found = await limited.take({ over: [hot[1]!] });
+    expect(idsOf(found)).toEqual([hot[0]]);
+    expect(found.claims[0]).toMatchObject({ rescued: true, crashes: 1 });
+  });
+});
+
 describe("a job that gets another payload while it waits", () => {
   it("goes by its new key", async () => {
     await limited.limit([{ keyPath: "tenant", max: 1 }]);

@@ -322,7 +322,8 @@ begin
           limit greatest(least(w.room, v_room), v_depth)
         ) one
         where w.room > 0 and v_round = 1
-        order by priority desc, later, line, run_at, id
+        -- one whose worker died is seen by searches only: a line that never ends must not be before it
+        order by priority desc, expired desc, later, line, run_at, id
       loop
         -- of many lanes: no more is set aside at once than there is time for
         exit when v_room = 0 or cardinality(k_ids) >= greatest(p_depth, 1000);
