@@ -217,7 +217,7 @@ describe("an enqueue whose commit got no answer", () => {
       }
     });
     // Behind a pooler it takes 5 s each time until what was lost cannot be executed any more.
-    for (let round = 0; round < (behindPooler ? 2 : 6); round++) {
+    for (let round = 0; round < (behindPooler ? 2 : 12); round++) {
       const before = acknowledged.length;
       await until(() => acknowledged.length >= before + 50, { what: "calls go through" });
       proxy.setMode(round % 2 ? "mute" : "deaf");

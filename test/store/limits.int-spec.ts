@@ -9,7 +9,6 @@ import { register, retire } from "../../libs/jobs/src/store/workers/workers.js";
 import { Hands, from } from "../support/hands.js";
 import { Bench } from "../support/harness.js";
 import { Limited, idsOf, rule } from "../support/limited.js";
-import { explaining, pages } from "../support/plans.js";
 
 // Each statement of limits by hand: what a claim takes, what it leaves, what it sets aside and who fetches it.
 
@@ -359,6 +358,14 @@ describe("at most so many for each key", () => {
     expect(idsOf(await take())).toEqual([hot[2]]);
   });
 
+  it("looks no further than it has room: who comes later is not set aside for nothing", async () => {
+    const hot = await tenant(6, "hot");
+    expect(await take({ room: 1 })).toMatchObject({ claims: [{ id: hot[0] }], parked: 0 });
+    expect(await take({ room: 1 })).toMatchObject({ claims: [{ id: hot[1] }], parked: 0 });
+    expect(await take({ room: 1, depth: 2 })).toMatchObject({ claims: [], parked: 2 });
+    expect(await take({ room: 1, depth: 9 })).toMatchObject({ claims: [], parked: 2 });
+  });
+
   it("a full one does not hide the lanes behind it", async () => {
     const low = await Hands.open(bench, "default", "low", -5);
     await tenant(50, "hot");
@@ -426,152 +433,3 @@ describe("several at once", () => {
     }
   });
 });
-
-describe("a rate", () => {
-  /** Starts of all that was claimed, by the server's clock, in ms. */
-  const starts = async (where = "true") =>
-    (
-      await bench.sql<{ ms: number }>(
-        `select extract(epoch from started_at)::float8 * 1000 as ms from jobs.done where ${where}
-         union all select extract(epoch from claimed_at)::float8 * 1000 from jobs.job where claimed_at is not null and ${where} order by 1`,
-      )
-    ).map(({ ms }) => ms);
-  const mostIn = (times: number[], window: number) =>
-    Math.max(
-      0,
-      ...times.map((from) => times.filter((at) => at >= from && at < from + window).length),
-    );
-
-  it.each([
-    { rate: 1, rateMs: 200 },
-    { rate: 2, rateMs: 300 },
-    { rate: 7, rateMs: 250 },
-    { rate: 30, rateMs: 400 },
-    { rate: 200, rateMs: 500 },
-  ])("of %j: no window has more, and it is used", async (numbers) => {
-    await limit([numbers]);
-    const { rate, rateMs } = numbers;
-    const windows = 4;
-    await hands.addMany(rate * windows * 2);
-    const end = performance.now() + rateMs * windows;
-    let waited: number | undefined;
-    while (performance.now() < end) {
-      const { claims, waitMs, blocked } = await take();
-      waited ??= waitMs;
-      if (claims.length === 0) expect(blocked).toBe(true);
-    }
-    const times = await starts();
-    expect(mostIn(times, rateMs)).toBeLessThanOrEqual(rate);
-    expect(times.length).toBeGreaterThanOrEqual(Math.floor(rate * windows * 0.75));
-    expect(times.length).toBeLessThanOrEqual(rate * (windows + 1));
-    expect(waited).toBeGreaterThan(0);
-    expect(waited).toBeLessThanOrEqual(rateMs * 1.1 + 1);
-  });
-
-  it("looks no further than it has room: who comes later is not set aside for nothing", async () => {
-    await limit([{ keyPath: "tenant", max: 2 }]);
-    const hot = await tenant(6, "hot");
-    expect(await take({ room: 1 })).toMatchObject({ claims: [{ id: hot[0] }], parked: 0 });
-    expect(await take({ room: 1 })).toMatchObject({ claims: [{ id: hot[1] }], parked: 0 });
-    expect(await take({ room: 1, depth: 2 })).toMatchObject({ claims: [], parked: 2 });
-    expect(await take({ room: 1, depth: 9 })).toMatchObject({ claims: [], parked: 2 });
-  });
-
-  it("for each key: parked until its key may start one again, which the answer tells", async () => {
-    await limit([{ keyPath: "tenant", rate: 2, rateMs: 400 }]);
-    await tenant(4, "a");
-    await tenant(1, "b");
-    const first = await take();
-    expect(first.claims).toHaveLength(2);
-    expect(first.parked).toBe(3);
-    expect(first.waitMs).toBeGreaterThan(100);
-    expect(first.waitMs).toBeLessThanOrEqual(220);
-    const end = performance.now() + 3_000;
-    let all = first.claims.length;
-    while (all < 5 && performance.now() < end) all += (await take()).claims.length;
-    expect(all).toBe(5);
-    const times = await starts("payload ->> 'tenant' = 'a'");
-    expect(mostIn(times, 400)).toBeLessThanOrEqual(2);
-  });
-
-  it("that is changed holds from then on, not when the one before would have let one start", async () => {
-    await limit([{ rate: 1, rateMs: 3_600_000 }]);
-    await hands.addMany(20);
-    expect((await take()).claims).toHaveLength(1);
-    expect((await take()).waitMs).toBeGreaterThan(3_000_000);
-    await limit([{ rate: 50, rateMs: 100 }]);
-    const next = await take();
-    expect(next.waitMs ?? 0).toBeLessThan(100);
-    const end = performance.now() + 2_000;
-    let all = 1 + next.claims.length;
-    while (all < 20 && performance.now() < end) all += (await take()).claims.length;
-    expect(all).toBe(20);
-    await limit([{ max: 5 }]);
-    expect((await take()).waitMs).toBeUndefined();
-    expect(await bench.sql("select from jobs.bucket")).toEqual([]);
-  });
-
-  it("with a limit: the tighter one holds", async () => {
-    await limit([{ max: 1, rate: 100, rateMs: 1_000 }]);
-    await hands.addMany(5);
-    const first = await take();
-    expect(first.claims).toHaveLength(1);
-    expect((await take()).claims).toEqual([]);
-    await done(first.claims);
-    expect((await take({ over: idsOf(first) })).claims).toHaveLength(1);
-  });
-});
-
-// What a function does inside is not shown by its plan, but counted by it.
-describe.each([
-  ["never analysed", undefined],
-  ["analysed", "all"],
-  ["vacuumed when there was none", 0],
-] as const)(
-  "beside 20,000 jobs that wait for their key, and as many that do not, %s",
-  (_, seen) => {
-    const TABLES = ["job", "parked", "slot", "bucket", "key_pause", "limit_rule", "queue", "lane"];
-    const MANY = 20_000;
-
-    it("a claim and a sweep go through few pages", async () => {
-      await bench.sql("alter table jobs.job set (autovacuum_enabled = off)");
-      await limit([{ max: 50 }, { keyPath: "tenant", max: 2 }]);
-      await bench.sql(
-        `insert into jobs.job (id, run_at, lane, queue_id, kind, payload)
-       select n, now() - interval '1 h' + n * interval '10 ms', $1::integer + case when n <= $3 then 10000 else 0 end, $2, 'work',
-         jsonb_build_object('tenant', case when n <= $3 then 'hot' else 't' || n % 1000 end)
-       from generate_series(1, 2 * $3::integer) n`,
-        [hands.lane, hands.queueId, MANY],
-      );
-      await bench.sql(
-        `insert into jobs.parked (queue_id, job_id, limit_id, key, priority, run_at)
-       select j.queue_id, j.id, r.id, 'hot', case when j.id > $1 - 10 then 1 else 0 end, j.run_at
-       from jobs.job j join jobs.limit_rule r on r.key_path = 'tenant' where j.id <= $1`,
-        [MANY],
-      );
-      for (const table of TABLES) if (seen !== undefined) await bench.sql(`analyze jobs.${table}`);
-      if (seen === 0)
-        await bench.sql(
-          `update pg_class set reltuples = 0 where oid = any(
-           select unnest(array[c.oid] || array(select i.indexrelid from pg_index i where i.indrelid = c.oid))
-           from pg_class c where c.relnamespace = $1::regnamespace and c.relname = any($2))`,
-          [bench.schema, TABLES],
-        );
-      // One of the key has ended: the next one of it is fetched.
-      await bench.sql("update jobs.job set lane = lane % 10000 where id = 1");
-      await bench.sql("delete from jobs.parked where job_id = 1");
-      const hot = await take({ room: 1 });
-      expect(idsOf(hot)).toEqual(["1"]);
-      await done(hot.claims);
-      const { runner, plans } = explaining(session);
-      const found = await take({ room: 20, depth: 20, over: idsOf(hot), on: runner });
-      expect(found.claims).toHaveLength(20);
-      // The last ones of their lane: who looked for them there would have gone through all.
-      expect(found.picked).toEqual(new Set([MANY - 9, MANY - 8].map(String)));
-      expect(pages(plans[0]!)).toBeLessThan(500);
-      const swept = explaining(bench.session("aside"));
-      await sweep(swept.runner, hands.queueId);
-      expect(pages(swept.plans[0]!)).toBeLessThan(400);
-    });
-  },
-);

@@ -3,7 +3,7 @@ import { LIMITS, gates, sweep } from "../store/limits/sweep.js";
 import type { Store } from "../store/store.js";
 import { delay } from "../store/upkeep/chores.js";
 
-/** All keys are looked at, and what nobody uses is forgotten, once in so many turns. */
+/** All keys are looked at (before schema 7; there they are each time), and what nobody uses is forgotten, once in so many turns. */
 const ALL_EVERY = 10;
 const FORGET_EVERY = 60;
 /** A held snapshot may keep what it has to go through: it takes this part of the time, and comes at least so often. */

@@ -7,7 +7,9 @@ export const LIMITS = "limits";
 export interface SweepOptions {
   /** So many keys at once. */
   keys?: number;
+  /** Keys that have running jobs too, of which one has to end else. */
   all?: boolean;
+  /** And what nobody uses any more. */
   forget?: boolean;
   /** Before it goes on with more. */
   between?: () => Promise<unknown>;
@@ -26,20 +28,17 @@ from ${jobs}.sweep_limits($1::integer, $2::smallint, $3::text, $4::integer, $5::
 );
 
 const KEYS = 500;
-/** At once, so that no claim waits for long; `sweep_limits` has it too. */
+/** A call lets go and forgets no more than this, so that no claim waits for long; `sweep_limits` has the number too. */
 const MOST = 2000;
-/** The rest is left to the next time. */
-const MOST_TURNS = 25;
+/** So many calls let go of all that they may; the rest is left to the next time. */
+const MOST_FULL = 25;
 
 /** The queues that have limits, or had some until a moment ago. */
 export async function gates(runner: Runner): Promise<number[]> {
   return (await runner.run(listGates)).map(([id]) => Number(id));
 }
 
-/**
- * Sees to one queue; answers whether jobs can run that could not before. `all`: keys that have running jobs too, of which
- * one has to end else; `forget`: what nobody uses any more.
- */
+/** Sees to one queue; answers whether jobs can run that could not before. */
 export async function sweep(
   runner: Runner,
   queueId: number,
@@ -47,12 +46,13 @@ export async function sweep(
 ): Promise<boolean> {
   let after: readonly [number, string] = [0, ""];
   let found = false;
-  for (let turn = 0; turn < MOST_TURNS; turn++) {
+  for (let full = 0; full < MOST_FULL;) {
     const from = performance.now();
     const [row] = await runner.run(sweepQueue, [queueId, ...after, keys, all, forget]);
     const [opened, moved, limit, key] = row!;
     found ||= opened === "t" || Number(moved) > 0;
     if (Number(moved) >= MOST) {
+      full++;
       await between();
       // Claims do not get the lock while somebody waits for it.
       await sleep(performance.now() - from);

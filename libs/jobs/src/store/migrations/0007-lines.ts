@@ -1,5 +1,6 @@
 import { enqueueOne } from "./0002/keys.js";
 import { claimLimited } from "./0007/claim-limited.js";
+import { laneIdles } from "./0007/lanes.js";
 import { sweepLimits } from "./0007/sweep-limits.js";
 import type { Migration } from "./migration.js";
 
@@ -17,7 +18,7 @@ const replace: Part = (jobs) =>
       ",\n          lane = case when j.lane between 10000 and 19999 then j.lane - 10000 else j.lane end",
   });
 
-const PARTS: readonly Part[] = [said, claimLimited, sweepLimits, replace];
+const PARTS: readonly Part[] = [said, laneIdles, claimLimited, sweepLimits, replace];
 
 /**
  * Lines of jobs that wait for their key go on whatever stands at their head, and who changes does not stay in a line; what the

@@ -1,12 +1,5 @@
-/**
- * The claim of a queue that has limits, as `0005/claim-limited.ts` made it and says how it works; but for what waits for its
- * key: one that somebody has locked, or whom another key holds, keeps nobody behind it, and what a held snapshot keeps of a
- * line is not walked each time.
- *
- * For that a connection remembers where such a line began when it took long to get there, and looks from there on; once in a
- * while from its beginning, for those that were put before it. It is a setting of the session: others that share the
- * connection may use it as well, and one that is given back clean knows nothing.
- */
+import { LOOK_UPS, toLanes } from "./lanes.js";
+
 /** The next ones of a line, in its order. One that somebody has locked holds nobody up. */
 const ofLine = (jobs: string, from: string): string => `
         select j.id, (j.lane - 10000)::smallint as lane, p.ctid as at, j.run_at <= v_now as due, p.priority, p.run_at
@@ -29,18 +22,16 @@ const inLines = (next: string): string => `
       cross join lateral (${next}) w
       where f.n > 0;`;
 
+/**
+ * The claim of a queue that has limits, as `0005/claim-limited.ts` made it and says how it works; but for what waits for its
+ * key: one that somebody has locked, or whom another key holds, keeps nobody behind it, and what a held snapshot keeps of a
+ * line is not walked each time.
+ *
+ * For that a connection remembers where such a line began when it took long to get there, and looks from there on; once in a
+ * while from its beginning, for those that were put before it. It is a setting of the session: others that share the
+ * connection may use it as well, and one that is given back clean knows nothing.
+ */
 export const claimLimited = (jobs: string): string => `
--- nobody takes the jobs of this lane now: its kind is paused, or no worker that lives has a handler for it
-create function ${jobs}.lane_idles(p_queue integer, p_lane smallint, p_now timestamptz) returns boolean language sql stable as
-$$ select not exists (
-    select from ${jobs}.worker w
-    where w.stopped_at is null and w.beat_at > p_now - interval '1 minute' and w.kinds -> q.name ? l.kind
-  ) or exists (
-    select from ${jobs}.pause z
-    where z.queue_id = p_queue and z.kind in ('', l.kind) and (z.paused_until is null or z.paused_until > p_now)
-  )
-  from ${jobs}.queue q join ${jobs}.lane l on l.queue_id = q.id where q.id = p_queue and l.id = p_lane $$;
-
 create or replace function ${jobs}.claim_limited(
   p_queue integer, p_version integer, p_lanes smallint[], p_ats timestamptz[], p_ids bigint[], p_backs float8[],
   p_rooms integer[], p_untils float8[], p_room integer, p_lease_ms float8, p_worker integer, p_take_over_until timestamptz,
@@ -48,10 +39,7 @@ create or replace function ${jobs}.claim_limited(
 returns table (id bigint, lane smallint, attempt integer, failures smallint, crashes smallint, attempts smallint,
   timeout_ms bigint, run_at timestamptz, payload jsonb, headers jsonb, kind text, rescued boolean, picked boolean, news jsonb)
 language plpgsql volatile
--- Each look-up by its key, whatever the statistics: a join planned for others has walked the whole backlog. Where two indexes
--- could serve, conditions stand outside of it; rows that were found are changed by their place.
-set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set plan_cache_mode = force_generic_plan as $$
+${LOOK_UPS} as $$
 #variable_conflict use_column
 declare
   v_now timestamptz;
@@ -517,15 +505,7 @@ begin
     select v_news || jsonb_build_object('parked', count(*)) into v_news from moved;
   end if;
   if cardinality(x_ids) > 0 then
-    with stray as materialized (
-      select j.at from unnest(x_ids) x (id) cross join lateral (
-        select j.ctid as at, j.lane from ${jobs}.job j where j.id = x.id and j.queue_id = p_queue offset 0 for update skip locked
-      ) j
-      where j.lane between 10000 and 19999
-    ), moved as (
-      update ${jobs}.job j set lane = j.lane - 10000 where j.ctid = any(array(select s.at from stray s))
-      returning j.id
-    ), unparked as (
+    with ${toLanes(jobs)}, unparked as (
       delete from ${jobs}.parked p where p.ctid = any(array(
         select w.at from unnest(m_ids, m_ats) w (id, at) where w.id = any(array(select m.id from moved m))))
     )

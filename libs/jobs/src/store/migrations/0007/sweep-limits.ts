@@ -1,16 +1,17 @@
+import { LOOK_UPS, toLanes } from "./lanes.js";
+
 /**
  * The sweep of `0005/sweep-limits.ts`, which claims wait for less, and which passes over what somebody has locked. What nobody
  * else sees to: it opens a gate once all that runs has its slots; ends the slots of workers that died, whose
  * attempts can not be renewed from then on; lets go what is parked though its key has room (its process ended before it could,
- * a limit was raised, a pause is over, a job before it was cancelled). A batch of keys at a time, after the one named last.
+ * a limit was raised, a pause is over, a job before it was cancelled). A batch of keys at a time, after the one named last;
+ * `p_all` is for the function before it: this one looks at all keys.
  */
 export const sweepLimits = (jobs: string): string => `
 create or replace function ${jobs}.sweep_limits(p_queue integer, p_after smallint, p_after_key text, p_batch integer, p_all boolean, p_forget boolean)
 returns table (opened boolean, moved bigint, last_limit smallint, last_key text)
 language plpgsql volatile
--- as claim_limited does
-set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off
-set enable_sort = off set plan_cache_mode = force_generic_plan as $$
+${LOOK_UPS} as $$
 #variable_conflict use_column
 declare
   v_now timestamptz;
@@ -139,19 +140,11 @@ begin
       x_ats := x_ats || c.at;
     end loop;
   end loop;
-  with free as materialized (
-    select j.at from unnest(x_ids) x (id) cross join lateral (
-      select j.ctid as at, j.lane from ${jobs}.job j where j.id = x.id and j.queue_id = p_queue offset 0 for update skip locked
-    ) j
-    where j.lane between 10000 and 19999
-  ), moving as (
-    update ${jobs}.job j set lane = j.lane - 10000 where j.ctid = any(array(select f.at from free f))
-    returning j.id
-  ), gone as (
+  with ${toLanes(jobs)}, gone as (
     delete from ${jobs}.parked p where p.ctid = any(g_ats || array(
-      select x.at from unnest(x_ids, x_ats) x (id, at) where x.id = any(array(select m.id from moving m))))
+      select x.at from unnest(x_ids, x_ats) x (id, at) where x.id = any(array(select m.id from moved m))))
   )
-  select (select count(*) from moving) + cardinality(g_ats) into v_moved;
+  select (select count(*) from moved) + cardinality(g_ats) into v_moved;
   if cardinality(k_limits) >= p_batch then
     v_limit := k_limits[cardinality(k_limits)];
     v_key := k_keys[cardinality(k_keys)];
