@@ -16,7 +16,12 @@ export class Role {
 
   /** The database of the bench, past a pooler: that knows the one login only. */
   get url(): string {
-    const url = new URL(this.bench.direct);
+    return this.urlOf(this.bench);
+  }
+
+  /** The same, of another bench. */
+  urlOf(bench: Bench): string {
+    const url = new URL(bench.direct);
     url.username = this.name;
     url.password = "let-me-in";
     return url.href;

@@ -75,6 +75,7 @@ export {
 export type { Enqueued } from "./job/enqueued.js";
 export { bury, skip, snooze, Verdict } from "./job/verdict.js";
 export { JOB_EVENTS, type JobEvent, type JobEventName } from "./job/event.js";
+export type { Roles } from "./job/roles.js";
 export type { ErrorReport } from "./job/error-report.js";
 export { JOB_STATES, type JobState } from "./job/state.js";
 export type { StandardSchemaV1 } from "./job/standard-schema.js";

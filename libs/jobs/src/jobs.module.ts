@@ -242,7 +242,7 @@ export class JobsModule
   async #migrate(): Promise<void> {
     const { session } = this.store;
     try {
-      const applied = await migrate(session);
+      const applied = await migrate(session, this.options.roles);
       // The boot may still fail, of which Nest tells nobody: what is connected then stays so.
       await session.hangUp(FAREWELL_MS);
       if (applied.length > 0)

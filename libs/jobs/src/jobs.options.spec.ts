@@ -23,6 +23,7 @@ describe("parseJobsOptions", () => {
       connections: 10,
       schema: "jobs",
       migrate: "never",
+      roles: new Map(),
       defaults: { attempts: null, backoff: null, timeoutMs: null, retryOn: null, buryOn: null },
       notify: true,
       payloadLimit: 1_048_576,
@@ -30,6 +31,32 @@ describe("parseJobsOptions", () => {
       keepFinishedMs: 604_800_000,
     });
     expect(Object.isFrozen(parsed)).toBe(true);
+  });
+
+  it("takes the roles that a migration gives rights to", () => {
+    const migrate = "on-start" as const;
+    const roles = { producer: "api", worker: ["a", "b", "a"] };
+    expect(parseJobsOptions({ connection, migrate, roles }).roles).toEqual(
+      new Map([
+        ["producer", ["api"]],
+        ["worker", ["a", "b"]],
+      ]),
+    );
+    const bad = (value: unknown, more = { migrate }) =>
+      problems(() =>
+        parseJobsOptions({ connection, ...more, roles: value } as unknown as JobsOptions),
+      );
+    const expected = "expected the name of a role, of at most 63 bytes, other than public";
+    expect(bad({ producer: "public" })).toEqual([`roles.producer: ${expected}, found "public"`]);
+    expect(bad({ worker: [], admin: ["x", 7] })).toEqual([
+      `roles.worker: ${expected}, found undefined`,
+      `roles.admin: ${expected}, found 7`,
+    ]);
+    expect(bad({ operator: "x" })).toEqual([expect.stringMatching(/^roles\.operator: unknown option/)]);
+    expect(bad("api")).toEqual(["roles: expected an object, found a string"]);
+    expect(problems(() => parseJobsOptions({ connection, roles }))).toEqual([
+      expect.stringMatching(/^roles: expected together with migrate: 'on-start' only/),
+    ]);
   });
 
   it("takes each kind of connection", () => {

@@ -6,6 +6,7 @@ import { MAX_CONCURRENCY } from "./job/handler-options.js";
 import { LIMIT_KEYS, type LimitRule, type Limits, parseLimits } from "./job/limit.js";
 import { OptionsCheck } from "./job/options-check.js";
 import { postgresUrlProblem } from "./job/postgres-url.js";
+import { type ParsedRoles, type Roles, parseRoles } from "./job/roles.js";
 import { SCHEMA_NAME, isSchemaName } from "./job/schema-name.js";
 
 export type { EnqueueOptions, ParsedEnqueueOptions } from "./job/enqueue-options.js";
@@ -48,6 +49,8 @@ export interface JobsOptions {
   schema?: string;
   /** Whether starting may migrate the schema; default `'never'`. */
   migrate?: "never" | "on-start";
+  /** Who gets the rights that producers, workers and admins need, with `migrate: 'on-start'`; default nobody. */
+  roles?: Roles;
   /** What holds for jobs whose definition and handler do not say otherwise. */
   defaults?: JobDefaults;
   /** Whether to send and hear hints by NOTIFY; without, jobs start by polling; default true. */
@@ -122,6 +125,7 @@ export interface ParsedJobsOptions {
   readonly connections: number;
   readonly schema: string;
   readonly migrate: "never" | "on-start";
+  readonly roles: ParsedRoles;
   /** Null where nothing was said. */
   readonly defaults: ParsedDefaults;
   readonly notify: boolean;
@@ -175,7 +179,7 @@ const MAX_PREFETCH = 500;
 const MAX_JSON = 256 * 1024 * 1024; // what one jsonb value can hold
 
 const JOBS_KEYS =
-  "connection connections schema migrate defaults notify payloadLimit resultLimit keepFinished".split(
+  "connection connections schema migrate roles defaults notify payloadLimit resultLimit keepFinished".split(
     " ",
   );
 const SOURCES = ["useFactory", "useClass", "useExisting"];
@@ -193,11 +197,14 @@ export function parseJobsOptions(options: JobsOptions): ParsedJobsOptions {
   const said = check.absentOr("defaults", given.defaults, DEFAULTS_KEYS);
   const schema = given.schema ?? "jobs";
   if (!isSchemaName(schema)) check.expected("schema", SCHEMA_NAME, schema);
+  if (given.roles !== undefined && given.migrate !== "on-start")
+    check.add("roles: expected together with migrate: 'on-start' only; pg-jobs migrate takes them too");
   const parsed = {
     connection: parseConnection(check, given.connection),
     connections: check.integer("connections", given.connections, 1, 100) ?? 10,
     schema: schema as string,
     migrate: check.word("migrate", given.migrate, ["never", "on-start"]) ?? ("never" as const),
+    roles: parseRoles(check, given.roles),
     defaults: parseDefaults(check, said, "defaults."),
     notify: check.flag("notify", given.notify) ?? true,
     payloadLimit: check.integer("payloadLimit", given.payloadLimit, 2, MAX_JSON) ?? 1_048_576,

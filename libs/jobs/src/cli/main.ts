@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 import { JobsError } from "../job/errors.js";
 import { describe, nearest } from "../job/options-check.js";
 import { postgresUrlProblem } from "../job/postgres-url.js";
+import { type ParsedRoles, ROLES, ROLE_NAME, type RoleOf, isRoleName } from "../job/roles.js";
 import { SCHEMA_NAME, isSchemaName } from "../job/schema-name.js";
 import { fromUrl } from "../pg/connection.js";
 import { Database } from "../pg/database.js";
@@ -20,16 +21,25 @@ const HELP = `pg-jobs: the tables of nestjs-pg-jobs
 
   --url URL         the database; default: the environment's DATABASE_URL
   --schema NAME     default: the environment's JOBS_SCHEMA, else jobs
+  --producer ROLE   what enqueues, or runs jobs, or looks and requeues, gets the
+  --worker ROLE     rights that it needs; each may be said more than once
+  --admin ROLE
 `;
 
-const COMMANDS: Record<string, (session: Session) => Promise<string>> = {
-  migrate: async (session) => {
-    const applied = await migrate(session);
-    return applied.length === 0
-      ? "nothing to do: the schema is up to date\n"
-      : `applied ${applied.join(", ")}\n`;
+type Command = (session: Session, roles: ParsedRoles) => Promise<string>;
+
+const COMMANDS: Record<string, Command> = {
+  migrate: async (session, roles) => {
+    const applied = await migrate(session, roles);
+    const granted = [...roles].map(([role, names]) => `${role}: ${names.join(", ")}`);
+    const lines = [
+      ...(applied.length > 0 ? [`applied ${applied.join(", ")}`] : []),
+      ...(granted.length > 0 ? [`granted to ${granted.join("; ")}`] : []),
+    ];
+    return `${lines.join("\n") || "nothing to do: the schema is up to date"}\n`;
   },
-  plan: async (session) => (await plan(session)) || "-- nothing to do: the schema is up to date\n",
+  plan: async (session, roles) =>
+    (await plan(session, roles)) || "-- nothing to do: the schema is up to date\n",
 };
 
 /** Runs the command line; answers the exit code: 0 done, 1 failed, 2 not understood. */
@@ -45,7 +55,7 @@ export async function main(
   }
   const database = new Database(fromUrl(asked.url), asked.schema, 1);
   try {
-    process.stdout.write(await asked.command(database.open("front")));
+    process.stdout.write(await asked.command(database.open("front"), asked.roles));
     return 0;
   } catch (error) {
     return complain(reason(error), 1);
@@ -58,7 +68,7 @@ function understand(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
 ):
-  | { command: (session: Session) => Promise<string>; url: string; schema: string }
+  | { command: Command; url: string; schema: string; roles: ParsedRoles }
   | string
   | undefined {
   const parsed = readOptions(args);
@@ -79,19 +89,31 @@ function understand(
   const schema = values.schema ?? (env.JOBS_SCHEMA || "jobs");
   if (!isSchemaName(schema))
     return `expected --schema or JOBS_SCHEMA of ${SCHEMA_NAME}, found "${String(schema)}"`;
-  return { command, url, schema };
+  for (const [role, names] of parsed.roles)
+    for (const name of names)
+      if (!isRoleName(name)) return `--${role}: expected ${ROLE_NAME}, found ${describe(name)}`;
+  return { command, url, schema, roles: parsed.roles };
 }
 
 const OPTIONS = {
   url: { type: "string" },
   schema: { type: "string" },
+  producer: { type: "string" },
+  worker: { type: "string" },
+  admin: { type: "string" },
   help: { type: "boolean", short: "h" },
 } as const;
 
-type Values = Partial<Record<keyof typeof OPTIONS, string>>;
+type Option = keyof typeof OPTIONS;
+type Values = Partial<Record<Exclude<Option, RoleOf>, string>>;
+interface Read {
+  values: Values;
+  roles: Map<RoleOf, string[]>;
+  positionals: string[];
+}
 
 /** Not strict: Node's own messages take three lines, and know of no "did you mean". */
-function readOptions(args: readonly string[]): { values: Values; positionals: string[] } | string {
+function readOptions(args: readonly string[]): Read | string {
   const { tokens, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
@@ -100,6 +122,7 @@ function readOptions(args: readonly string[]): { values: Values; positionals: st
     options: OPTIONS,
   });
   const values: Values = {};
+  const roles: Read["roles"] = new Map();
   for (const token of tokens) {
     if (token.kind !== "option") continue;
     const { name, rawName, value, inlineValue } = token;
@@ -112,12 +135,14 @@ function readOptions(args: readonly string[]): { values: Values; positionals: st
     } else if (value === undefined || (!inlineValue && value.startsWith("-"))) {
       return `expected a value after ${rawName}, found ${value ?? "none"}`;
     }
-    values[name] = value ?? "";
+    if (isRole(name)) roles.set(name, [...(roles.get(name) ?? []), value ?? ""]);
+    else values[name] = value ?? "";
   }
-  return { values, positionals };
+  return { values, roles, positionals };
 }
 
-const isOption = (name: string): name is keyof typeof OPTIONS => Object.hasOwn(OPTIONS, name);
+const isOption = (name: string): name is Option => Object.hasOwn(OPTIONS, name);
+const isRole = (name: Option): name is RoleOf => (ROLES as readonly string[]).includes(name);
 
 function advice(found: string, words: readonly string[], prefix = ""): string {
   const near = nearest(found, words);

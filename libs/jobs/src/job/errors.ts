@@ -345,7 +345,7 @@ export class DatabaseRefusedError extends JobsError {
     super(
       "DATABASE_REFUSED",
       `Expected the role of the connection to have every right it needs in schema "${schema}", found: ` +
-        `${found}. ${consequence} docs/roles.md lists the grants.`,
+        `${found}. ${consequence} docs/roles.md says how.`,
       options,
     );
   }

@@ -1,5 +1,6 @@
 import type { MigrationInterface, QueryRunner } from "typeorm";
 import { OptionsCheck } from "../job/options-check.js";
+import { type ParsedRoles, type Roles, parseRoles } from "../job/roles.js";
 import { SCHEMA_NAME, isSchemaName } from "../job/schema-name.js";
 import { type TransactionLike, onTransaction } from "../queue/transaction.js";
 import { MIGRATIONS, applyWithin } from "../store/migrations/migrate.js";
@@ -11,23 +12,26 @@ const FIRST = 1_600_000_000_000;
 /**
  * The tables of nestjs-pg-jobs as TypeORM migrations: `migrations: [...jobsMigrations(), ...yours]`.
  * They write the same ledger as `pg-jobs migrate`: whichever comes second finds it done.
- * @param options `schema`, default 'jobs': the same as in `JobsModule.forRoot()`.
+ * @param options `schema`, default 'jobs': the same as in `JobsModule.forRoot()`; `roles` get what they need with each of
+ * these migrations that is run.
  * @throws OptionsError
  */
 export function jobsMigrations(
-  options: { schema?: string } = {},
+  options: { schema?: string; roles?: Roles } = {},
 ): (new () => MigrationInterface)[] {
   const check = new OptionsCheck("options of jobsMigrations");
-  const given = check.object("", options, ["schema"]) ? options : {};
+  const given = check.object("", options, ["schema", "roles"]) ? options : {};
   const { schema = "jobs" } = given;
   if (!isSchemaName(schema)) check.expected("schema", SCHEMA_NAME, schema);
+  const roles = parseRoles(check, given.roles);
   check.done();
-  return MIGRATIONS.map((migration) => migrationClass(migration, schema));
+  return MIGRATIONS.map((migration) => migrationClass(migration, schema, roles));
 }
 
 function migrationClass(
   { version, name }: Migration,
   schema: string,
+  roles: ParsedRoles,
 ): new () => MigrationInterface {
   return class implements MigrationInterface {
     name = `NestjsPgJobs_${schema}_${name}_${FIRST + version}`;
@@ -37,7 +41,7 @@ function migrationClass(
       const own = !runner.isTransactionActive;
       if (own) await runner.startTransaction();
       try {
-        await applyWithin(onTransaction(answering(runner), schema), schema, version);
+        await applyWithin(onTransaction(answering(runner), schema), schema, version, roles);
         if (own) await runner.commitTransaction();
       } catch (error) {
         if (own && runner.isTransactionActive) await runner.rollbackTransaction();

@@ -1,3 +1,4 @@
+import { NO_ROLES, type ParsedRoles } from "../../job/roles.js";
 import type { Session } from "../../pg/session.js";
 import { type Runner, Statement } from "../../pg/statement.js";
 import { isLockTimeout, isMissingSchema, isTransient } from "../../pg/sqlstate.js";
@@ -8,6 +9,7 @@ import { liveControl } from "./0004-live-control.js";
 import { limits } from "./0005-limits.js";
 import { events } from "./0006-events.js";
 import { lines } from "./0007-lines.js";
+import { checkRoles, grant, grantsText } from "./grants.js";
 import { type Migration, checksum } from "./migration.js";
 
 /** Every step of the schema, oldest first. Applied ones never change: the ledger keeps their checksums. */
@@ -80,11 +82,14 @@ const noteApplied = new Statement(null, (jobs) => `${NOTE(jobs)}($1::integer, $2
 
 const ATTEMPTS = 10;
 
-/** Brings the schema up to date; answers the versions that were applied. Safe when many processes start at once. */
-export async function migrate(session: Session): Promise<number[]> {
+/**
+ * Brings the schema up to date, and gives these roles what they need on it; answers the versions that were applied. Safe
+ * when many processes start at once. @throws OptionsError for a role that does not exist; nothing is done then.
+ */
+export async function migrate(session: Session, roles = NO_ROLES): Promise<number[]> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await session.transaction((run) => applyPending({ run }, session.schema));
+      return await session.transaction((run) => applyPending({ run }, session.schema, { roles }));
     } catch (error) {
       // Somebody's long transaction holds a table: let the traffic behind our lock request pass, then try again.
       if (attempt === ATTEMPTS || !(isLockTimeout(error) || isTransient(error))) throw error;
@@ -98,9 +103,10 @@ export async function applyWithin(
   runner: Runner,
   schema: string,
   version: number,
+  roles = NO_ROLES,
 ): Promise<number[]> {
   const [timeouts] = await runner.run(readTimeouts);
-  const applied = await applyPending(runner, schema, version);
+  const applied = await applyPending(runner, schema, { last: version, roles });
   await runner.run(setTimeouts, [...timeouts!]);
   return applied;
 }
@@ -108,8 +114,9 @@ export async function applyWithin(
 async function applyPending(
   runner: Runner,
   schema: string,
-  last = Number.POSITIVE_INFINITY,
+  { last = FULL_VERSION, roles }: { last?: number; roles: ParsedRoles },
 ): Promise<number[]> {
+  await checkRoles(runner, roles);
   await runner.run(patient);
   await runner.run(lock);
   await runner.run(boundedLocks);
@@ -122,18 +129,21 @@ async function applyPending(
     await runner.run(noteApplied, [migration.version, migration.name, checksum(migration)]);
     applied.push(migration.version);
   }
+  // To the whole of it each time: what a migration adds is new to them.
+  await grant(runner, roles, last);
   return applied;
 }
 
-/** The SQL of what is not applied yet, for people who run it themselves; '' when there is nothing to do. */
-export async function plan(session: Session): Promise<string> {
+/** The SQL of what is not applied yet and of the rights of roles, for people who run it themselves; '' when there is nothing to do. */
+export async function plan(session: Session, roles = NO_ROLES): Promise<string> {
   const applied = await ledger(session).catch((error: unknown) => {
     if (isMissingSchema(error)) return new Map<number, string>();
     throw error;
   });
   const todo = pending(applied);
-  if (todo.length === 0) return "";
   const jobs = `"${session.schema}"`;
+  const grants = grantsText(jobs, roles, FULL_VERSION);
+  if (todo.length === 0) return grants && `${grants}\n`;
   const parts = todo.map(
     (one) =>
       `-- ${one.version} ${one.name}\n${one.sql(jobs).trim()}\n${NOTE(jobs)}(${one.version}, '${one.name}', '${checksum(one)}');`,
@@ -145,6 +155,7 @@ export async function plan(session: Session): Promise<string> {
     `create schema if not exists ${jobs};`,
     `${LEDGER(jobs)};`,
     ...parts,
+    ...(grants ? [`-- roles\n${grants}`] : []),
     "commit;",
     "",
   ].join("\n");
