@@ -266,6 +266,7 @@ describe("GET /admin/stats", () => {
               dead: 0,
               archived: 0,
               pruned: 0,
+              deleted: 0,
             },
           ]),
           queues: [

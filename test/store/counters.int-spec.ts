@@ -2,6 +2,7 @@ import { JobInspector } from "nestjs-pg-jobs";
 import { QUARANTINED } from "../../libs/jobs/src/store/queues/lanes.js";
 import { rollUp } from "../../libs/jobs/src/store/upkeep/deltas.js";
 import { cancel } from "../../libs/jobs/src/store/transitions/cancel.js";
+import { deleteById } from "../../libs/jobs/src/store/transitions/delete.js";
 import { bury } from "../../libs/jobs/src/store/transitions/bury.js";
 import { handBack } from "../../libs/jobs/src/store/transitions/hand-back.js";
 import { requeue } from "../../libs/jobs/src/store/transitions/requeue.js";
@@ -27,13 +28,13 @@ const pick = <T>(list: readonly T[]): T => list[Math.floor(Math.random() * list.
 
 /** By counting rows. */
 const counted = async () =>
-  await bench.sql(
+  await bench.sql<{ queue: string; kind: string; succeeded: number; skipped: number }>(
     `select queue, kind,
        count(*) filter (where state in ('queued', 'running'))::int as unfinished,
        count(*) filter (where state = 'succeeded')::int as succeeded,
        count(*) filter (where state = 'skipped')::int as skipped,
        count(*) filter (where state = 'cancelled')::int as cancelled,
-       count(*) filter (where state = 'dead')::int as dead, 0 as archived, 0 as pruned
+       count(*) filter (where state = 'dead')::int as dead, 0 as archived, 0 as pruned, 0 as deleted
      from jobs.job_status group by queue, kind order by queue, kind`,
   );
 
@@ -69,8 +70,20 @@ async function step(hands: Hands, worker: number): Promise<void> {
     [queueId],
   );
   if (gone && Math.random() < 0.2) await requeue(session, queueId, gone.id, null);
+  const [done] = await bench.sql<{ id: string }>(
+    "select id from jobs.done where queue_id = $1 order by random() limit 1",
+    [queueId],
+  );
+  for (const unwanted of [dead, one, done])
+    if (unwanted && Math.random() < 0.05) {
+      const { answer } = await deleteById(session, queueId, unwanted.id);
+      if (answer === "deleted") deleted.set(hands, (deleted.get(hands) ?? 0) + 1);
+    }
   if (Math.random() < 0.2) await rollUp(session);
 }
+
+/** By those who did it. */
+const deleted = new Map<Hands, number>();
 
 describe("counters", () => {
   it("equal the rows after any walk, before and after a roll-up", async () => {
@@ -85,7 +98,11 @@ describe("counters", () => {
         for (let round = 0; round < 120; round++) await step(hands, workers[n]!);
       }),
     );
-    const rows = await counted();
+    const rows = (await counted()).map((row) => {
+      const of = all.find(({ queue, kind }) => queue === row.queue && kind === row.kind)!;
+      return { ...row, deleted: deleted.get(of) ?? 0 };
+    });
+    expect(rows.some((row) => row.deleted > 0)).toBe(true);
     expect(rows.reduce((sum, row) => sum + row.succeeded + row.skipped, 0)).toBeGreaterThan(50);
     expect(await inspector.counts()).toEqual(rows);
     await Promise.all(all.map(async ({ session }) => await rollUp(session)));

@@ -232,7 +232,10 @@ describe("with the roles of the migration", () => {
     const { id } = await (await bench.producer()).enqueue("buried", {}, { queue: "judged" });
     for (const name of ["producer", "worker"] as const) {
       const jobs = (await bench.app([root(name)])).get(JobQueue);
-      const calls = [jobs.queues.pause("judged"), jobs.unsubscribe("unheard.of", "x")];
+      const calls: Promise<unknown>[] = [
+        jobs.queues.pause("judged"),
+        jobs.unsubscribe("unheard.of", "x"),
+      ];
       if (name === "producer")
         calls.push(jobs.requeue(id), jobs.queues.limit("judged", { limit: { max: 1 } }));
       for (const call of calls)
@@ -246,7 +249,13 @@ describe("with the roles of the migration", () => {
     const [before] = await bench.sql<{ acl: string }>(
       "select relacl::text as acl from pg_class where oid = 'jobs.job'::regclass",
     );
-    const { code, said } = await cli("migrate", "--producer", roles.nobody.name, "--admin", "nob\"dy");
+    const { code, said } = await cli(
+      "migrate",
+      "--producer",
+      roles.nobody.name,
+      "--admin",
+      'nob"dy',
+    );
     expect(code).toBe(1);
     expect(said).toBe(
       `pg-jobs: Invalid roles:\n  - admin: expected a role that exists, found none of the name "nob\\"dy"; create role "nob""dy" login\n`,
@@ -257,7 +266,10 @@ describe("with the roles of the migration", () => {
   });
 
   it.each<[string[], RegExp]>([
-    [["--producer", "public"], /--producer: expected the name of a role.* other than public, found "public"/],
+    [
+      ["--producer", "public"],
+      /--producer: expected the name of a role.* other than public, found "public"/,
+    ],
     [["--worker="], /--worker: expected the name of a role.*found ""/],
     [["--admin", "x".repeat(64)], /--admin: expected the name of a role, of at most 63 bytes/],
     [["--produce", "x"], /unknown option --produce, did you mean --producer\?/],

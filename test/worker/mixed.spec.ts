@@ -80,6 +80,7 @@ it("two workers, 2,000 jobs of every fate: each is settled once, as its runs say
         dead: states.dead,
         archived: 0,
         pruned: 0,
+        deleted: 0,
       },
     ]);
     // The counters say the same once they are rolled up.

@@ -92,6 +92,7 @@ export type { ScheduleView } from "./store/schedules/schedule.js";
 export type { Overlap, ScheduleOptions, Timetable } from "./job/schedule.js";
 export type { Misfire } from "./job/ticks.js";
 export type { CancelAnswer } from "./store/transitions/cancel.js";
+export type { DeleteAnswer } from "./store/transitions/delete.js";
 export type { RequeueAnswer } from "./store/transitions/requeue.js";
 export {
   BadCursorError,

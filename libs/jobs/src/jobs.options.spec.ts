@@ -52,7 +52,9 @@ describe("parseJobsOptions", () => {
       `roles.worker: ${expected}, found undefined`,
       `roles.admin: ${expected}, found 7`,
     ]);
-    expect(bad({ operator: "x" })).toEqual([expect.stringMatching(/^roles\.operator: unknown option/)]);
+    expect(bad({ operator: "x" })).toEqual([
+      expect.stringMatching(/^roles\.operator: unknown option/),
+    ]);
     expect(bad("api")).toEqual(["roles: expected an object, found a string"]);
     expect(problems(() => parseJobsOptions({ connection, roles }))).toEqual([
       expect.stringMatching(/^roles: expected together with migrate: 'on-start' only/),

@@ -198,7 +198,9 @@ export function parseJobsOptions(options: JobsOptions): ParsedJobsOptions {
   const schema = given.schema ?? "jobs";
   if (!isSchemaName(schema)) check.expected("schema", SCHEMA_NAME, schema);
   if (given.roles !== undefined && given.migrate !== "on-start")
-    check.add("roles: expected together with migrate: 'on-start' only; pg-jobs migrate takes them too");
+    check.add(
+      "roles: expected together with migrate: 'on-start' only; pg-jobs migrate takes them too",
+    );
   const parsed = {
     connection: parseConnection(check, given.connection),
     connections: check.integer("connections", given.connections, 1, 100) ?? 10,

@@ -67,10 +67,7 @@ export async function main(
 function understand(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
-):
-  | { command: Command; url: string; schema: string; roles: ParsedRoles }
-  | string
-  | undefined {
+): { command: Command; url: string; schema: string; roles: ParsedRoles } | string | undefined {
   const parsed = readOptions(args);
   if (typeof parsed === "string") return parsed;
   const { values } = parsed;

@@ -14,6 +14,7 @@ export const JOB_EVENTS = [
   "rescued",
   "requeued",
   "pruned",
+  "deleted",
   "lost",
   "threw-late",
 ] as const;

@@ -21,6 +21,7 @@ const MESSAGES: Partial<Record<JobEventName, [Level, string]>> = {
   "handed-back": ["log", "Job handed back"],
   requeued: ["log", "Job requeued"],
   cancelled: ["log", "Job cancelled"],
+  deleted: ["log", "Job deleted"],
 };
 
 /** Starts to log the events that somebody should know of. */

@@ -25,6 +25,7 @@ export type Doing =
   | "enqueue"
   | "requeue"
   | "cancel"
+  | "delete"
   | "schedule"
   | "unsubscribe"
   | "pause"
@@ -139,8 +140,8 @@ export const atUnfitItem =
 
 function outcomeOf(doing: Doing, unknown: boolean): string {
   if (doing === "enqueue") return "No job was created. ";
-  if (doing !== "requeue" && doing !== "cancel") return "";
-  const done = doing === "requeue" ? "requeued" : "cancelled";
+  const done = { requeue: "requeued", cancel: "cancelled", delete: "deleted" }[doing as string];
+  if (done === undefined) return "";
   return unknown
     ? `Whether the job was ${done} is not known: jobs.get(id) tells. `
     : `The job was not ${done}. `;

@@ -1,5 +1,5 @@
 import type { Definition, InputOf, ResultOf } from "../job/definition.js";
-import { JobLockedError, SchemaNotReadyError } from "../job/errors.js";
+import { SchemaNotReadyError } from "../job/errors.js";
 import type { EventDefinition, EventInput } from "../job/event-definition.js";
 import { parseJobId } from "../job/job-id.js";
 import { OptionsCheck, readable } from "../job/options-check.js";
@@ -7,23 +7,17 @@ import type { EnqueueOptions } from "../job/enqueue-options.js";
 import { type ResultOptions, parseResultOptions } from "../job/result-options.js";
 import type { Enqueued } from "../job/enqueued.js";
 import type { Events } from "../observe/events.js";
-import { isMissingSchema, isRowLocked } from "../pg/sqlstate.js";
+import { isMissingSchema } from "../pg/sqlstate.js";
 import type { Runner } from "../pg/statement.js";
-import { whenTransactionEnds } from "../pg/transaction-end.js";
 import type { SubscriptionView } from "../store/events/subscriptions.js";
 import { NEEDED_VERSION } from "../store/migrations/migrate.js";
 import { type JobView, get } from "../store/reads/job.js";
 import type { Store } from "../store/store.js";
-import { CONTROL_SINCE } from "../store/workers/control.js";
-import {
-  type CancelAnswer,
-  type Cancelled,
-  JobMovesError,
-  cancel,
-} from "../store/transitions/cancel.js";
+import type { CancelAnswer } from "../store/transitions/cancel.js";
+import type { DeleteAnswer } from "../store/transitions/delete.js";
 import { type Holder, existing } from "../store/transitions/enqueue.js";
 import type { NewJob } from "../store/transitions/new-jobs.js";
-import { type RequeueAnswer, requeue } from "../store/transitions/requeue.js";
+import type { RequeueAnswer } from "../store/transitions/requeue.js";
 import {
   type Addressed,
   type Item,
@@ -33,16 +27,15 @@ import {
   byQueue,
   dueIn,
   dueTimes,
-  payloadText,
 } from "./call.js";
 import { Coalescer } from "./coalescer.js";
 import type { ControlHints } from "./control-hints.js";
-import { ensureItsDay, withPartitions } from "./days.js";
 import { type Doing, atUnfitItem, callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
 import { firstOfEachKey, inInputOrder } from "./first-of-key.js";
 import { insertJobs, wayOf } from "./insert.js";
 import { insertTogether } from "./insert-together.js";
+import { OneJob } from "./one-job.js";
 import { inParts, isOnePart } from "./parts.js";
 import { type Delivery, type PublishOptions, addressEvent, deliveriesOf } from "./publish.js";
 import { JobQueues } from "./queues.js";
@@ -65,6 +58,7 @@ export class JobQueue {
   /** The queues, to look at and to pause. */
   readonly queues: JobQueues;
   readonly #coalescers = new Map<string, Coalescer>();
+  readonly #one: OneJob;
 
   /** @internal Made by `JobsModule.forRoot()`. */
   constructor(
@@ -76,6 +70,7 @@ export class JobQueue {
     private readonly control: ControlHints,
     private readonly results: Results,
   ) {
+    this.#one = new OneJob(store, hints, events, payloadLimit, control, results);
     this.queues = new JobQueues(store, hints);
     this.schedules = new JobSchedules(store, hints, events, payloadLimit);
   }
@@ -186,25 +181,8 @@ export class JobQueue {
         if (all.length === 0) return [];
         return deliveriesOf(all, await this.#within(tx, runner, all));
       },
-      cancel: async (id) => {
-        const { queueId, number } = parseJobId(id);
-        const options = await this.#waysToCancel();
-        const cancelled = await this.#changing(id, "cancel", () =>
-          this.#onTheirs(async () => {
-            await ensureItsDay(this.store, runner);
-            return await cancel(runner, queueId, number, options);
-          }),
-        );
-        const tellWorker = () => this.#tellWorker(cancelled);
-        const told = afterCommit(tx, (inDoubt) => {
-          tellWorker();
-          if (inDoubt) void this.#tellIfCancelled(id, cancelled).catch(() => undefined);
-          else this.#tellCancelled(id, cancelled);
-        });
-        // Of another client's end nobody tells us: its worker reads often enough.
-        if (!told) whenTransactionEnds(tx, tellWorker);
-        return cancelled.answer;
-      },
+      cancel: async (id) =>
+        await this.#one.cancelWithin(tx, runner, id, (work) => this.#onTheirs(work)),
     };
   }
 
@@ -251,14 +229,7 @@ export class JobQueue {
    * @throws BadJobIdError, JobLockedError, DatabaseUnavailableError, SchemaNotReadyError
    */
   async cancel(id: string): Promise<CancelAnswer> {
-    const { queueId, number } = parseJobId(id);
-    const options = await this.#waysToCancel();
-    const cancelled = await this.#changing(id, "cancel", () =>
-      withPartitions(this.store, () => cancel(this.store, queueId, number, options)),
-    );
-    this.#tellWorker(cancelled);
-    this.#tellCancelled(id, cancelled);
-    return cancelled.answer;
+    return await this.#one.cancel(id);
   }
 
   /**
@@ -268,26 +239,17 @@ export class JobQueue {
    * @throws BadJobIdError, OptionsError, NotJsonError, PayloadTooLargeError, DatabaseUnavailableError
    */
   async requeue(id: string, options: { payload?: unknown } = {}): Promise<RequeueAnswer> {
-    const { queueId, number } = parseJobId(id);
-    const replacement = readable("options of requeue", () => {
-      const check = new OptionsCheck("options of requeue");
-      check.object("", options, ["payload"]);
-      check.done();
-      return options.payload;
-    });
-    const payload =
-      replacement === undefined ? null : payloadText(id, replacement, this.payloadLimit);
-    const { answer, kind, queue } = await this.#changing(id, "requeue", async () => {
-      const history = await this.store.offers(2);
-      return await withPartitions(this.store, () =>
-        requeue(this.store, queueId, number, payload, { history }),
-      );
-    });
-    if (answer === "queued") {
-      this.hints.hint(queueId, kind);
-      if (this.events.heard("requeued")) this.events.emit({ event: "requeued", id, kind, queue });
-    }
-    return answer;
+    return await this.#one.requeue(id, options);
+  }
+
+  /**
+   * Takes a job away for good, whether it waits, has ended or is dead; what was written of its attempts goes with its day.
+   * A call that waits for its result is told that there is no such job.
+   * @returns 'running' for one that a worker has: cancel it first, or wait.
+   * @throws BadJobIdError, JobLockedError, DatabaseUnavailableError, DatabaseRefusedError, SchemaNotReadyError
+   */
+  async delete(id: string): Promise<DeleteAnswer> {
+    return await this.#one.delete(id);
   }
 
   /** Waits for what is under way, no longer than `patience` ms. @throws OptionsError */
@@ -428,46 +390,6 @@ export class JobQueue {
     return await this.#checked("enqueue", () =>
       addressMany(this.store, this.payloadLimit, definition, items, shared),
     );
-  }
-
-  async #tellIfCancelled(id: string, cancelled: Cancelled): Promise<void> {
-    if (!this.events.heard("cancelled")) return;
-    const { queueId, number } = parseJobId(id);
-    const job = await get(this.store, queueId, number, false);
-    if (job?.state === "cancelled") this.#tellCancelled(id, cancelled);
-  }
-
-  async #waysToCancel(): Promise<{ control: boolean }> {
-    return await this.#checked("cancel", async () => {
-      await this.store.needs(2, "cancel");
-      return { control: await this.store.offers(CONTROL_SINCE) };
-    });
-  }
-
-  #tellWorker({ worker }: Cancelled): void {
-    if (worker !== null) this.control.tell(worker);
-  }
-
-  #tellCancelled(id: string, { now, kind, queue, awaited }: Cancelled): void {
-    if (awaited) {
-      const { queueId, number } = parseJobId(id);
-      this.results.answered(queueId, [number]);
-    }
-    if (now && this.events.heard("cancelled"))
-      this.events.emit({ event: "cancelled", id, kind, queue });
-  }
-
-  /** For what changes one job by its id. */
-  async #changing<T>(id: string, doing: Doing, work: () => Promise<T>): Promise<T> {
-    return await this.#checked(doing, async () => {
-      try {
-        return await work();
-      } catch (error) {
-        if (isRowLocked(error) || error instanceof JobMovesError)
-          throw new JobLockedError(id, { cause: error });
-        throw error;
-      }
-    });
   }
 
   async #checked<T>(doing: Doing, work: () => Promise<T>, jobs?: readonly Addressed[]): Promise<T> {

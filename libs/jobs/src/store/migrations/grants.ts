@@ -95,7 +95,8 @@ const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
 const missing = new Statement(
   null,
-  () => `select name from unnest($1::text[]) name where not exists (select from pg_roles where rolname = name)`,
+  () =>
+    `select name from unnest($1::text[]) name where not exists (select from pg_roles where rolname = name)`,
 );
 
 /** Rejects for a role that does not exist, before anything is done. @throws OptionsError */

@@ -33,7 +33,7 @@ select event, to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), a
   details ->> 'reason', details ->> 'delayMs', details -> 'error'
 from ${jobs}.job_event where queue_id = $1::integer and number = $2::bigint
 order by generation, attempt, array_position(
-  '{enqueued,requeued,rescued,started,cancel-requested,retried,snoozed,handed-back,succeeded,skipped,died,cancelled,pruned}'::text[], event), at`,
+  '{enqueued,requeued,rescued,started,cancel-requested,retried,snoozed,handed-back,succeeded,skipped,died,cancelled,pruned,deleted}'::text[], event), at`,
 );
 
 /** What happened to a job, in order. */

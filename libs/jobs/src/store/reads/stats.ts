@@ -14,6 +14,8 @@ export interface KindCounts {
   archived: number;
   /** Jobs that are not kept any more, or never were. */
   pruned: number;
+  /** Jobs that a person took away. */
+  deleted: number;
 }
 
 /** Jobs of one queue by state, and the kinds it has ever had; finished ones as far back as they are kept. */
@@ -36,7 +38,7 @@ export interface QueueHealth {
 }
 
 // From the counters, never by counting rows.
-const byState = [0, 1, 2, 3, 4, 6, 5]
+const byState = [0, 1, 2, 3, 4, 6, 5, 7]
   .map((state) => `coalesce(sum(s.n) filter (where s.state = ${state}), 0)`)
   .join(", ");
 const countKinds = new Statement(
@@ -116,7 +118,16 @@ where exists (select 1 from ${jobs}.job j where j.queue_id = l.queue_id and j.la
 order by 1, 2`,
 );
 
-const states = ([unfinished, succeeded, skipped, cancelled, dead, archived, pruned]: Row) => ({
+const states = ([
+  unfinished,
+  succeeded,
+  skipped,
+  cancelled,
+  dead,
+  archived,
+  pruned,
+  deleted,
+]: Row) => ({
   unfinished: Number(unfinished),
   succeeded: Number(succeeded),
   skipped: Number(skipped),
@@ -124,6 +135,7 @@ const states = ([unfinished, succeeded, skipped, cancelled, dead, archived, prun
   dead: Number(dead),
   archived: Number(archived),
   pruned: Number(pruned),
+  deleted: Number(deleted),
 });
 
 export async function counts(runner: Runner): Promise<KindCounts[]> {
@@ -135,9 +147,9 @@ export async function queueCounts(runner: Runner): Promise<QueueCounts[]> {
   const rows = await runner.run(countQueues);
   return rows.map((row) => ({
     queue: row[0]!,
-    ...states(row.slice(1, 8)),
-    kinds: JSON.parse(row[8]!) as string[],
-    createdAt: row[9]!,
+    ...states(row.slice(1, 9)),
+    kinds: JSON.parse(row[9]!) as string[],
+    createdAt: row[10]!,
   }));
 }
 
