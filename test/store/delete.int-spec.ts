@@ -132,14 +132,14 @@ it("its key is free", async () => {
   expect(await jobs.enqueue("work", {}, { key: "k" })).toMatchObject({ deduplicated: false });
 });
 
-it("who waits for its result is told that there is none", async () => {
+it("who waits for its result is told that it has left none", async () => {
   const { id } = await jobs.enqueue("work", {});
   const waits = jobs.result(id, { timeout: "20s" }).catch((problem: unknown) => problem);
   await until(async () => (await bench.sql("select 1 from jobs.job where awaited")).length > 0, {
     what: "it waits",
   });
   await jobs.delete(id);
-  expect(await waits).toMatchObject({ code: "RESULT_UNKNOWN" });
+  expect(await waits).toMatchObject({ code: "RESULT_NOT_KEPT" });
 });
 
 it("tells nothing where a queue keeps no history, and makes the day that it is told in", async () => {

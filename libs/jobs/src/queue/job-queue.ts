@@ -244,7 +244,7 @@ export class JobQueue {
 
   /**
    * Takes a job away for good, whether it waits, has ended or is dead; what was written of its attempts goes with its day.
-   * A call that waits for its result is told that there is no such job.
+   * A call that waits for its result is told that it has left nothing.
    * @returns 'running' for one that a worker has: cancel it first, or wait.
    * @throws BadJobIdError, JobLockedError, DatabaseUnavailableError, DatabaseRefusedError, SchemaNotReadyError
    */
