@@ -27,7 +27,15 @@ describe("queues", () => {
     await jobs.enqueue("a", {}, { queue: "full", priority: 3 });
     const { id } = await jobs.enqueue("a", {}, { queue: "full" });
     await jobs.cancel(id);
-    const none = { succeeded: 0, skipped: 0, cancelled: 0, dead: 0, archived: 0, pruned: 0, deleted: 0 };
+    const none = {
+      succeeded: 0,
+      skipped: 0,
+      cancelled: 0,
+      dead: 0,
+      archived: 0,
+      pruned: 0,
+      deleted: 0,
+    };
     expect(await inspector.queues()).toEqual([
       { queue: "empty", kinds: [], ...none, unfinished: 0, createdAt: expect.any(String) },
       {

@@ -2,9 +2,12 @@ import { jest } from "@jest/globals";
 import { Logger } from "@nestjs/common";
 import {
   DatabaseRefusedError,
+  JobAudit,
+  JobBulk,
   type JobContext,
   JobInspector,
   JobQueue,
+  JobRequests,
   JobsModule,
   OnEvent,
   UnknownSubscriptionError,
@@ -206,7 +209,17 @@ describe("with the roles of the migration", () => {
       ],
     ],
     ["worker", [...EVERYBODY, ...NO_OPERATOR]],
-    ["admin", [...EVERYBODY, ...NO_WORKER, "update jobs.subscription set retired_at = now()"]],
+    [
+      "admin",
+      [
+        ...EVERYBODY,
+        ...NO_WORKER,
+        "update jobs.subscription set retired_at = now()",
+        "update jobs.audit set operator = 'somebody else'",
+        "delete from jobs.audit",
+        "delete from jobs.bulk",
+      ],
+    ],
   ];
   it.each(DENIED)("a %s gets 42501 for what is not its work", async (name, statements) => {
     const client = new pg.Client(roles[name].url);
@@ -438,6 +451,30 @@ describe("with the roles of the migration", () => {
       expect(news).toBeDefined();
       break;
     }
+    const bulk = app.get(JobBulk);
+    bulk.watch();
+    const other = (await producer.enqueue("elsewhere", {}, { queue: "far", delay: "1h" })).id;
+    const filter = { queue: "far", kind: "elsewhere" };
+    const { count } = await bulk.preview({ action: "delete", filter });
+    const order = await bulk.start({ action: "delete", filter, expected: count, operator: "ada" });
+    await until(async () => (await bulk.get(order.id))?.state === "done", { what: "it is over" });
+    expect(await jobs.get(other)).toBeNull();
+    const audit = app.get(JobAudit);
+    const deed = {
+      operator: "ada",
+      role: "admin",
+      action: "a",
+      target: "t",
+      why: null,
+      details: {},
+    };
+    await audit.end(await audit.begin(deed), "done");
+    expect((await audit.list()).items).toMatchObject([{ outcome: "done" }]);
+    const requests = app.get(JobRequests);
+    const key = { operator: "ada", key: "k" };
+    const taken = (await requests.take(key, "x")) as { fence: string };
+    await requests.answer(key, taken.fence, 200, {});
+    await requests.drop(key, taken.fence);
     await inspector.progress(cancelled);
     await inspector.logs(cancelled);
   });

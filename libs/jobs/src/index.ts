@@ -92,6 +92,14 @@ export type { ScheduleView } from "./store/schedules/schedule.js";
 export type { Overlap, ScheduleOptions, Timetable } from "./job/schedule.js";
 export type { Misfire } from "./job/ticks.js";
 export type { CancelAnswer } from "./store/transitions/cancel.js";
+export { type AuditPage, type AuditQuery, JobAudit } from "./queue/audit.js";
+export type { AuditEntry, Deed } from "./store/operators/audit.js";
+/** @internal For the packages beside this one. */
+export { JobRequests } from "./queue/requests.js";
+export { type BulkPreview, JobBulk } from "./queue/bulk.js";
+export type { BulkAction, BulkOrderOptions, BulkRequest } from "./job/bulk-order.js";
+export { BulkCountError, BulkTooLargeError, UnknownBulkError } from "./job/bulk-errors.js";
+export type { BulkState, BulkView } from "./store/operators/bulk.js";
 export type { DeleteAnswer } from "./store/transitions/delete.js";
 export type { RequeueAnswer } from "./store/transitions/requeue.js";
 export {

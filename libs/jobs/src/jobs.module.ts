@@ -38,6 +38,10 @@ import { Hints } from "./queue/hints.js";
 import { JobInspector } from "./queue/job-inspector.js";
 import { JobQueue } from "./queue/job-queue.js";
 import { LocalWorkers } from "./queue/local-workers.js";
+import { JobAudit } from "./queue/audit.js";
+import { JobBulk } from "./queue/bulk.js";
+import { JobRequests } from "./queue/requests.js";
+import { OneJob } from "./queue/one-job.js";
 import { Results } from "./queue/results.js";
 import { migrate } from "./store/migrations/migrate.js";
 import { Store, isOutcomeUnknown, isUnavailable } from "./store/store.js";
@@ -81,7 +85,7 @@ const providers = [
     ) => new Results(store, database, notify, local),
   },
   {
-    provide: JobQueue,
+    provide: OneJob,
     inject: [Store, Hints, Events, PARSED_OPTIONS, LocalWorkers, Results],
     useFactory: (
       store: Store,
@@ -92,8 +96,27 @@ const providers = [
       results: Results,
     ) => {
       const control = new ControlHints(store.session, store.schema, notify, workers);
-      return new JobQueue(store, hints, events, payloadLimit, control, results);
+      return new OneJob(store, hints, events, payloadLimit, control, results);
     },
+  },
+  {
+    provide: JobQueue,
+    inject: [Store, Hints, Events, PARSED_OPTIONS, OneJob, Results],
+    useFactory: (
+      store: Store,
+      hints: Hints,
+      events: Events,
+      { payloadLimit }: ParsedJobsOptions,
+      one: OneJob,
+      results: Results,
+    ) => new JobQueue(store, hints, events, payloadLimit, one, results),
+  },
+  { provide: JobAudit, inject: [Store], useFactory: (store: Store) => new JobAudit(store) },
+  { provide: JobRequests, inject: [Store], useFactory: (store: Store) => new JobRequests(store) },
+  {
+    provide: JobBulk,
+    inject: [Store, OneJob],
+    useFactory: (store: Store, one: OneJob) => new JobBulk(store, one),
   },
   { provide: Followers, inject: [Store], useFactory: (store: Store) => new Followers(store) },
   {
@@ -141,7 +164,7 @@ function makeHints(store: Store, options: ParsedJobsOptions, workers: LocalWorke
  */
 @Module({
   providers,
-  exports: [JobQueue, JobInspector, Events, JobsRoot],
+  exports: [JobQueue, JobInspector, JobBulk, JobAudit, JobRequests, Events, JobsRoot],
 })
 export class JobsModule
   extends ConfigurableModuleClass
@@ -157,6 +180,7 @@ export class JobsModule
     private readonly store: Store,
     private readonly queue: JobQueue,
     private readonly followers: Followers,
+    private readonly bulk: JobBulk,
     private readonly events: Events,
     private readonly local: LocalWorkers,
     private readonly modules: ModulesContainer,
@@ -198,8 +222,9 @@ export class JobsModule
   }
 
   /** When the workers have drained, and before Nest waits for the last request: one that follows a job does not end by itself. */
-  onModuleDestroy(): void {
+  async onModuleDestroy(): Promise<void> {
     this.followers.close();
+    await this.bulk.close();
   }
 
   /** After every other module: users' providers are gone, nobody can enqueue any more. */

@@ -45,6 +45,9 @@ export const ERROR_CODES = Object.freeze({
     "the job whose result was awaited is over; its result could not be stored, or its queue keeps nothing",
   RESULT_TIMEOUT: "the job was not over within the timeout of the call; it goes on",
   RESULT_CLOSED: "the app closed while it waited for a result; the job goes on",
+  BULK_COUNT_DIFFERS: "other jobs fit the filter of a bulk operation than were expected",
+  BULK_TOO_LARGE: "more jobs fit the filter of a bulk operation than it may change",
+  BULK_UNKNOWN: "there is no bulk operation of this id",
   FOLLOW_CLOSED: "the app closed while it followed a job; the job goes on",
 });
 

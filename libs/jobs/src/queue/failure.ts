@@ -26,6 +26,8 @@ export type Doing =
   | "requeue"
   | "cancel"
   | "delete"
+  | "bulk"
+  | "audit"
   | "schedule"
   | "unsubscribe"
   | "pause"

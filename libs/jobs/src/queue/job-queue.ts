@@ -29,13 +29,12 @@ import {
   dueTimes,
 } from "./call.js";
 import { Coalescer } from "./coalescer.js";
-import type { ControlHints } from "./control-hints.js";
 import { type Doing, atUnfitItem, callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
 import { firstOfEachKey, inInputOrder } from "./first-of-key.js";
 import { insertJobs, wayOf } from "./insert.js";
 import { insertTogether } from "./insert-together.js";
-import { OneJob } from "./one-job.js";
+import type { OneJob } from "./one-job.js";
 import { inParts, isOnePart } from "./parts.js";
 import { type Delivery, type PublishOptions, addressEvent, deliveriesOf } from "./publish.js";
 import { JobQueues } from "./queues.js";
@@ -58,7 +57,6 @@ export class JobQueue {
   /** The queues, to look at and to pause. */
   readonly queues: JobQueues;
   readonly #coalescers = new Map<string, Coalescer>();
-  readonly #one: OneJob;
 
   /** @internal Made by `JobsModule.forRoot()`. */
   constructor(
@@ -67,10 +65,9 @@ export class JobQueue {
     private readonly events: Events,
     /** The longest payload that is taken, in bytes of its JSON. */
     readonly payloadLimit: number,
-    private readonly control: ControlHints,
+    private readonly one: OneJob,
     private readonly results: Results,
   ) {
-    this.#one = new OneJob(store, hints, events, payloadLimit, control, results);
     this.queues = new JobQueues(store, hints);
     this.schedules = new JobSchedules(store, hints, events, payloadLimit);
   }
@@ -182,7 +179,7 @@ export class JobQueue {
         return deliveriesOf(all, await this.#within(tx, runner, all));
       },
       cancel: async (id) =>
-        await this.#one.cancelWithin(tx, runner, id, (work) => this.#onTheirs(work)),
+        await this.one.cancelWithin(tx, runner, id, (work) => this.#onTheirs(work)),
     };
   }
 
@@ -229,7 +226,7 @@ export class JobQueue {
    * @throws BadJobIdError, JobLockedError, DatabaseUnavailableError, SchemaNotReadyError
    */
   async cancel(id: string): Promise<CancelAnswer> {
-    return await this.#one.cancel(id);
+    return await this.one.cancel(id);
   }
 
   /**
@@ -239,7 +236,7 @@ export class JobQueue {
    * @throws BadJobIdError, OptionsError, NotJsonError, PayloadTooLargeError, DatabaseUnavailableError
    */
   async requeue(id: string, options: { payload?: unknown } = {}): Promise<RequeueAnswer> {
-    return await this.#one.requeue(id, options);
+    return await this.one.requeue(id, options);
   }
 
   /**
@@ -249,7 +246,7 @@ export class JobQueue {
    * @throws BadJobIdError, JobLockedError, DatabaseUnavailableError, DatabaseRefusedError, SchemaNotReadyError
    */
   async delete(id: string): Promise<DeleteAnswer> {
-    return await this.#one.delete(id);
+    return await this.one.delete(id);
   }
 
   /** Waits for what is under way, no longer than `patience` ms. @throws OptionsError */
@@ -265,7 +262,7 @@ export class JobQueue {
     ]);
     clearTimeout(timer);
     this.hints.close();
-    this.control.close();
+    this.one.close();
   }
 
   /** Calls go together with those of the same way only: a plain one does not wait for dearer ones, nor pay for headers. */

@@ -1,3 +1,4 @@
+import type { BulkAction } from "../job/bulk-order.js";
 import { JobLockedError } from "../job/errors.js";
 import { parseJobId } from "../job/job-id.js";
 import { OptionsCheck, readable } from "../job/options-check.js";
@@ -26,6 +27,12 @@ import { type TransactionLike, afterCommit } from "./transaction.js";
 
 // What a caller may do with one job by its id. The statement decides; here is said who is told of it.
 
+/** What came of it, and whom to tell once it is committed. */
+export interface Done<A extends string = string> {
+  answer: A;
+  tell(): void;
+}
+
 export class OneJob {
   constructor(
     private readonly store: Store,
@@ -37,14 +44,7 @@ export class OneJob {
   ) {}
 
   async cancel(id: string): Promise<CancelAnswer> {
-    const { queueId, number } = parseJobId(id);
-    const options = await this.#waysToCancel();
-    const cancelled = await this.#changing(id, "cancel", () =>
-      withPartitions(this.store, () => cancel(this.store, queueId, number, options)),
-    );
-    this.#tellWorker(cancelled);
-    this.#tellCancelled(id, cancelled);
-    return cancelled.answer;
+    return await this.#alone(id, "cancel", () => this.#cancelOn(this.store, id));
   }
 
   /** In the caller's transaction. */
@@ -74,8 +74,8 @@ export class OneJob {
   }
 
   async requeue(id: string, options: { payload?: unknown }): Promise<RequeueAnswer> {
-    const { queueId, number } = parseJobId(id);
     const replacement = readable("options of requeue", () => {
+      parseJobId(id);
       const check = new OptionsCheck("options of requeue");
       check.object("", options, ["payload"]);
       check.done();
@@ -83,29 +83,80 @@ export class OneJob {
     });
     const payload =
       replacement === undefined ? null : payloadText(id, replacement, this.payloadLimit);
-    const { answer, kind, queue } = await this.#changing(id, "requeue", async () => {
-      const history = await this.store.offers(2);
-      return await withPartitions(this.store, () =>
-        requeue(this.store, queueId, number, payload, { history }),
-      );
-    });
-    if (answer === "queued") {
-      this.hints.hint(queueId, kind);
-      if (this.events.heard("requeued")) this.events.emit({ event: "requeued", id, kind, queue });
-    }
-    return answer;
+    return await this.#alone(id, "requeue", () => this.#requeueOn(this.store, id, payload));
   }
 
   async delete(id: string): Promise<DeleteAnswer> {
-    const { queueId, number } = parseJobId(id);
-    const { answer, kind, queue, awaited } = await this.#changing(id, "delete", async () => {
+    return await this.#alone(id, "delete", async () => {
       await this.store.needs(2, "delete");
-      return await withPartitions(this.store, () => deleteById(this.store, queueId, number));
+      return await this.#deleteOn(this.store, id);
     });
-    if (awaited) this.results.answered(queueId, [number]);
-    if (answer === "deleted" && this.events.heard("deleted"))
-      this.events.emit({ event: "deleted", id, kind, queue });
+  }
+
+  /** In one of our transactions; nobody is told before `tell()`. */
+  async on(runner: Runner, action: BulkAction, id: string): Promise<Done> {
+    switch (action) {
+      case "requeue":
+        return await this.#requeueOn(runner, id, null);
+      case "cancel":
+        return await this.#cancelOn(runner, id);
+      case "delete":
+        return await this.#deleteOn(runner, id);
+    }
+  }
+
+  /** Says what is still to be said. */
+  close(): void {
+    this.control.close();
+  }
+
+  async #alone<A extends string>(
+    id: string,
+    doing: Doing,
+    work: () => Promise<Done<A>>,
+  ): Promise<A> {
+    const { answer, tell } = await this.#changing(id, doing, () =>
+      withPartitions(this.store, work),
+    );
+    tell();
     return answer;
+  }
+
+  async #requeueOn(
+    runner: Runner,
+    id: string,
+    payload: string | null,
+  ): Promise<Done<RequeueAnswer>> {
+    const { queueId, number } = parseJobId(id);
+    const history = await this.store.offers(2);
+    const { answer, kind, queue } = await requeue(runner, queueId, number, payload, { history });
+    const tell = () => {
+      if (answer !== "queued") return;
+      this.hints.hint(queueId, kind);
+      if (this.events.heard("requeued")) this.events.emit({ event: "requeued", id, kind, queue });
+    };
+    return { answer, tell };
+  }
+
+  async #cancelOn(runner: Runner, id: string): Promise<Done<CancelAnswer>> {
+    const { queueId, number } = parseJobId(id);
+    const cancelled = await cancel(runner, queueId, number, await this.#waysToCancel());
+    const tell = () => {
+      this.#tellWorker(cancelled);
+      this.#tellCancelled(id, cancelled);
+    };
+    return { answer: cancelled.answer, tell };
+  }
+
+  async #deleteOn(runner: Runner, id: string): Promise<Done<DeleteAnswer>> {
+    const { queueId, number } = parseJobId(id);
+    const { answer, kind, queue, awaited } = await deleteById(runner, queueId, number);
+    const tell = () => {
+      if (awaited) this.results.answered(queueId, [number]);
+      if (answer === "deleted" && this.events.heard("deleted"))
+        this.events.emit({ event: "deleted", id, kind, queue });
+    };
+    return { answer, tell };
   }
 
   async #tellIfCancelled(id: string, cancelled: Cancelled): Promise<void> {

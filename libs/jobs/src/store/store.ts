@@ -61,12 +61,21 @@ export class Store implements Runner {
    */
   readonly aside: Runner = {
     run: async (statement, values) => {
-      if (this.database.spare > 1 && !this.session.closed)
-        this.#aside ??= this.database.open("aside");
-      const session = this.#aside ?? this.session;
+      const session = this.#besides();
       return await this.guard(() => session.run(statement, values));
     },
   };
+
+  /** Several statements in one transaction, on the same connection as {@link aside}. */
+  async asideTransaction<T>(fn: (run: Runner["run"]) => Promise<T>): Promise<T> {
+    return await this.guard(() => this.#besides().transaction(fn));
+  }
+
+  #besides(): Session {
+    if (this.database.spare > 1 && !this.session.closed)
+      this.#aside ??= this.database.open("aside");
+    return this.#aside ?? this.session;
+  }
 
   /** Several statements in one transaction, guarded in the same way. */
   async transaction<T>(fn: (run: Runner["run"]) => Promise<T>): Promise<T> {

@@ -68,6 +68,11 @@ const ADMIN: readonly Right[] = [
   [4, "insert, update, delete on", "pause"],
   ...LIMITS,
   [6, DELETE, "subscription"],
+  [8, "select, insert, update on", "bulk"],
+  [8, INSERT, "audit"],
+  // what was written of a deed stays
+  [8, "update (outcome, ended_at) on", "audit"],
+  [8, "insert, update, delete on", "request"],
 ];
 
 const RIGHTS: Record<RoleOf, readonly Right[]> = {

@@ -9,6 +9,7 @@ import { liveControl } from "./0004-live-control.js";
 import { limits } from "./0005-limits.js";
 import { events } from "./0006-events.js";
 import { lines } from "./0007-lines.js";
+import { operators } from "./0008-operators.js";
 import { checkRoles, grant, grantsText } from "./grants.js";
 import { type Migration, checksum } from "./migration.js";
 
@@ -21,6 +22,7 @@ export const MIGRATIONS: readonly Migration[] = [
   limits,
   events,
   lines,
+  operators,
 ];
 
 /** The schema version that this release needs at least; it uses what newer ones add when it is there. */

@@ -12,12 +12,7 @@ export const LOOKED_AT_MOST = 20_000;
 // of different processes are out of order by. A day of
 // finish is a partition: those outside are not read, and those inside are bounded like all others.
 // OFFSET 0 keeps each look-up by its key: as joins the planner may turn them round, and read a table whole.
-const listText = (jobs: string, letters: readonly string[]) => `
-select found.fits, found.bound, found.id,
-  ${iso(`least(found.created_at + interval '${OUT_OF_ORDER_MS} ms', now())`)}, shown.*
-from (
-  select looked.id, looked.queue_id, looked.created_at, looked.fits, looked.place = $5::integer as bound
-  from (
+const lookedText = (jobs: string, letters: readonly string[]) => `
     select merged.id, merged.queue_id, merged.created_at, row_number() over (order by merged.id desc) as place,
       merged.state = any($6::text[])
         and ($7::text is null or merged.queue_id = (select q.id from ${jobs}.queue q where q.name = $7::text))
@@ -50,7 +45,7 @@ from (
            case d.state when 1 then 'succeeded' when 2 then 'skipped' else 'cancelled' end
          from ${jobs}.done d
          where $2::boolean and d.id < $4::bigint
-           and d.finished_at >= $16::timestamptz and d.finished_at < $17::timestamptz
+           and d.finished_at >= $15::timestamptz and d.finished_at < $16::timestamptz
          order by d.id desc limit $5::integer)
         ${letters
           .map(
@@ -63,19 +58,33 @@ from (
           .join("\n        ")}
       ) u
       order by u.id desc limit $5::integer
-    ) merged
+    ) merged`;
+
+const listText = (jobs: string, letters: readonly string[]) => `
+select found.fits, found.bound, found.id,
+  ${iso(`least(found.created_at + interval '${OUT_OF_ORDER_MS} ms', now())`)}, shown.*
+from (
+  select looked.id, looked.queue_id, looked.created_at, looked.fits, looked.place = $5::integer as bound
+  from (${lookedText(jobs, letters)}
   ) looked
   where looked.fits or looked.place = $5::integer
   order by looked.id desc
-  limit $15::integer
+  limit $17::integer
 ) found
 left join lateral (
   select ${SUMMARY}
   from ${jobs}.job_status s where found.fits and s.queue_id = found.queue_id and s.number = found.id offset 0
 ) shown on true
 order by found.id desc`;
+
+// The same walk, whose page is as long as it may look: how many of them fit, and where it stopped.
+const countText = (jobs: string, letters: readonly string[]) => `
+select count(*) filter (where looked.fits), min(looked.id) filter (where looked.place = $5::integer)
+from (${lookedText(jobs, letters)}
+) looked`;
 const listJobs = new Statement(null, (jobs) => listText(jobs, ["dead"]));
 const listArchivedToo = new Statement(null, (jobs) => listText(jobs, ["dead", "dead_archive"]));
+const countJobs = new Statement(null, (jobs) => countText(jobs, ["dead", "dead_archive"]));
 
 // Before the tables are analysed the planner would read them whole, and sort.
 const byIndex = new Statement(
@@ -102,10 +111,30 @@ export async function list(
   /** Whether the schema keeps archived dead letters. */
   archive: boolean,
 ): Promise<ListedPage> {
+  await runner.run(byIndex);
+  const values = [...valuesOf(filter, before), limit + 1];
+  const rows = await runner.run(archive ? listArchivedToo : listJobs, values);
+  return page(rows, limit);
+}
+
+/**
+ * How many of the next jobs fit, {@link LOOKED_AT_MOST} looked at; `before`: where to go on, null at the end. To be called
+ * inside a transaction, on a schema with an archive.
+ */
+export async function countPage(
+  runner: Runner,
+  filter: ParsedJobFilter,
+  before: string | null,
+): Promise<{ count: number; before: string | null }> {
+  await runner.run(byIndex);
+  const [row] = await runner.run(countJobs, valuesOf(filter, before));
+  return { count: Number(row![0]), before: row![1] ?? null };
+}
+
+function valuesOf(filter: ParsedJobFilter, before: string | null): unknown[] {
   const { states } = filter;
   const unfinished = filter.finishedSince === null && filter.finishedBefore === null;
-  await runner.run(byIndex);
-  const rows = await runner.run(archive ? listArchivedToo : listJobs, [
+  return [
     unfinished && (states.includes("queued") || states.includes("running")),
     states.some((state) => ["succeeded", "skipped", "cancelled"].includes(state)),
     states.includes("dead"),
@@ -120,11 +149,9 @@ export async function list(
     filter.createdBefore?.toISOString() ?? "infinity",
     filter.finishedSince?.toISOString() ?? "-infinity",
     filter.finishedBefore?.toISOString() ?? "infinity",
-    limit + 1,
     daysFrom(filter.finishedSince, 0) ?? "-infinity",
     daysFrom(filter.finishedBefore, 1) ?? "infinity",
-  ]);
-  return page(rows, limit);
+  ];
 }
 
 const DAY_MS = 86_400_000;
