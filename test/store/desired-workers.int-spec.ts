@@ -32,7 +32,7 @@ const many = async (count: number, kind = "work", queue = "scaled", options = {}
 
 it("is none without a job, and for a queue that nobody has heard of", async () => {
   expect(await desired("unheard of")).toBe(0);
-  const [{ id }] = (await many(1)) as [{ id: string }];
+  const id = (await many(1))[0]!.id;
   await jobs.cancel(id);
   expect(await desired("scaled")).toBe(0);
 });

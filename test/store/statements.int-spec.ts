@@ -261,6 +261,7 @@ const HOT: Hot[] = [
     { unseen: 2_500 },
   ),
   ...sent(["cancel", "find_ended"], FRONT, oneJob, { touches: 1 }),
+  ...sent(["pick_due"], FRONT, () => `${queue()}, null, 3`, { touches: 0 }),
   ...sent(["delete", "delete_again"], FRONT, oneJob, { touches: 1 }),
   ...sent(noted("requeue"), FRONT, () => `${queue()}, ${3 * ROWS + 1}, null`),
   ...sent(["find_job", "find_job_or_archived"], FRONT, oneJob, { touches: 1 }),

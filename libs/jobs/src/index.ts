@@ -39,6 +39,8 @@ export type {
   Limits,
   RateOptions,
 } from "./job/limit.js";
+export type { ProcessOptions } from "./job/process-options.js";
+export type { ProcessReport } from "./queue/process.js";
 export type { PauseOptions, PauseView } from "./job/pause.js";
 export type { TransactionLike } from "./queue/transaction.js";
 export { type JobLogPage, type JobPage, JobInspector } from "./queue/job-inspector.js";
@@ -118,6 +120,7 @@ export {
   LaneLockedError,
   LanesUsedUpError,
   LeaseLostError,
+  NoWorkerError,
   NotInEncodingError,
   NotJsonError,
   OptionsError,

@@ -25,6 +25,7 @@ export const ERROR_CODES = Object.freeze({
   LANE_LOCKED: "an open transaction adds to the kinds and priorities of the queue",
   QUEUE_UNKNOWN: "no queue has this name yet",
   KIND_UNKNOWN: "the queue has had no job of this kind yet",
+  NO_WORKER: "no worker that lives takes jobs of the queue, or of the kind",
   SCHEDULE_UNKNOWN: "there is no schedule of this name",
   SUBSCRIPTION_UNKNOWN: "nobody of this name has subscribed to the event",
   SCHEDULE_DECLARED: "the schedule is declared by code, and changed there",
@@ -231,6 +232,22 @@ export class UnknownKindError extends JobsError {
       "KIND_UNKNOWN",
       `Expected a kind that the queue ${JSON.stringify(queue)} has had a job of, found ${JSON.stringify(found)}` +
         `${near === undefined ? "." : `; did you mean ${JSON.stringify(near)}?`} jobs.declare(queue, kind) in SQL makes one ahead.`,
+    );
+  }
+}
+
+/** Nobody is there who could work something off. */
+export class NoWorkerError extends JobsError {
+  static {
+    named(this, "NoWorkerError");
+  }
+
+  constructor(queue: string, kind: string | null) {
+    const what = kind === null ? "" : `, kind ${JSON.stringify(kind)}`;
+    super(
+      "NO_WORKER",
+      `Expected a living worker that takes jobs of queue ${JSON.stringify(queue)}${what}, found none. ` +
+        `Nothing was started; start a worker, or see inspector.workers().`,
     );
   }
 }

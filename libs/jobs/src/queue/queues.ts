@@ -2,6 +2,7 @@ import { OptionsError, UnknownKindError, UnknownQueueError } from "../job/errors
 import { OptionsCheck, describe, isName, nearest, readable } from "../job/options-check.js";
 import { LIMIT_KEYS, type LimitOrder, type LimitView, parseLimits } from "../job/limit.js";
 import { type PauseOptions, type PauseOrder, readPause } from "../job/pause.js";
+import { type ProcessOptions, parseProcessOptions } from "../job/process-options.js";
 import {
   PAUSES_SINCE,
   type QueueView,
@@ -19,6 +20,7 @@ import { queueNames } from "../store/reads/stats.js";
 import type { Store } from "../store/store.js";
 import { type Doing, callerError } from "./failure.js";
 import type { Hints } from "./hints.js";
+import { type ProcessReport, process } from "./process.js";
 
 // Queues, as those who operate them see them. What was said of a queue here, its workers heed; what it is made of
 // (slots, history, ages) is told by the workers themselves.
@@ -106,6 +108,24 @@ export class JobQueues {
         this.hints.changed(id);
       }
       return await limitViews(this.store, id);
+    });
+  }
+
+  /**
+   * Works off what is due now: notes the jobs that come next, tells all workers, and waits for what becomes of them, no
+   * longer than the timeout. Workers start them as they always do: what is paused stays so, limits hold, and where others
+   * keep all slots busy jobs wait.
+   * @throws NoWorkerError when nobody could start one; UnknownQueueError, UnknownKindError, OptionsError,
+   * SchemaNotReadyError, DatabaseUnavailableError, the signal's reason
+   */
+  async process(queue: string, options: ProcessOptions = {}): Promise<ProcessReport> {
+    return await this.#checked("read", async () => {
+      const parsed = readable("options of process", () => {
+        checkName(queue);
+        return parseProcessOptions(options);
+      });
+      const id = await this.#find(queue, parsed.kind ?? undefined);
+      return await process(this.store, this.hints, { id, name: queue }, parsed);
     });
   }
 
