@@ -57,6 +57,22 @@ describe("Session", () => {
     }
   });
 
+  it("that is restarted ends a turn that never would, and goes on with a new connection", async () => {
+    const session = bench.session();
+    const [before] = await session.run(pid);
+    const hangs = session.exclusive(() => new Promise(() => {}));
+    const behind = session.run(pid);
+    const why = new Error("it stood still");
+    await until(() => session.connected, { what: "it is connected" });
+    session.restart(why);
+    await expect(hangs).rejects.toMatchObject({ sent: true, cause: why });
+    expect(await behind).not.toEqual([before]);
+    // One that nothing is wrong with connects anew, and nobody is refused.
+    const [now] = await session.run(pid);
+    session.restart(why);
+    expect(await session.run(pid)).not.toEqual([now]);
+  });
+
   it("says that this process was busy, when it did not listen for so long itself", async () => {
     const config = { connectionString: bench.url };
     const options = { config, schema: bench.schema, name: "pg-jobs test", replyTimeout: 1_000 };

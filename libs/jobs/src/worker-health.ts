@@ -17,7 +17,8 @@ const DEAD_AFTER_MS = 60_000;
 const PROOF_MS = 10_000;
 
 /**
- * `/livez`: the loop turns and the poll ticks; never asks the database, never fails because it is away.
+ * `/livez`: the loop turns, the poll ticks, and claims do not stand still though the database answers; never asks the
+ * database, never fails because it is away.
  * `/readyz`: the database has answered lately and takes what ended, the schema fits, and it is not draining; costs
  * no query either.
  */
@@ -29,7 +30,9 @@ export async function serveHealth(
   const alive = () =>
     workers.every(
       ({ worker }) =>
-        !worker || worker.state === "stopped" || monotonic() - worker.tickedAt < DEAD_AFTER_MS,
+        !worker ||
+        worker.state === "stopped" ||
+        (monotonic() - worker.tickedAt < DEAD_AFTER_MS && !worker.stuck),
     );
   const ready = () =>
     !draining &&

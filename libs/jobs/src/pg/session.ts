@@ -100,6 +100,8 @@ export class Session implements Runner {
   /** What has not connected yet. */
   #opening: pg.Client | undefined;
   #tail: Promise<unknown> = Promise.resolve();
+  /** Ends the turn that is under way, whatever it waits for. */
+  #abandon: (error: Error) => void = () => {};
   #closed = false;
   #worksSince: number | undefined;
   #heardAt = Number.NEGATIVE_INFINITY;
@@ -211,6 +213,13 @@ export class Session implements Runner {
     await turn;
   }
 
+  /** Drops the connection, and ends the turn that is under way: its outcome is unknown. The next one connects again. */
+  restart(why: Error): void {
+    if (this.#client) this.#lost(this.#client, why);
+    else if (this.#opening) destroy(this.#opening);
+    this.#abandon(new ConnectionLostError(true, why));
+  }
+
   async #disconnect(patience: number): Promise<void> {
     const client = this.#client;
     this.#drop(client);
@@ -224,7 +233,13 @@ export class Session implements Runner {
 
   #inTurn<T>(fn: (client: pg.Client) => Promise<T>): Promise<T> {
     const asked = performance.now();
-    const turn = this.#tail.then(async () => await fn(await this.#connect(asked)));
+    const turn = this.#tail.then(
+      () =>
+        new Promise<T>((resolve, reject) => {
+          this.#abandon = reject;
+          this.#connect(asked).then(fn).then(resolve, reject);
+        }),
+    );
     this.#tail = turn.catch(() => undefined);
     return turn;
   }

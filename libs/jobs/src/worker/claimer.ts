@@ -45,7 +45,8 @@ export interface ClaimerPorts {
 export class Claimer {
   #id: number | undefined;
   #registering: Promise<number> | undefined;
-  readonly #underWay = new Set<Promise<number>>();
+  /** Since when. */
+  readonly #underWay = new Map<Promise<number>, number>();
   /** The server's clock minus ours, or a little less. */
   #serverAhead: number | undefined;
 
@@ -61,9 +62,14 @@ export class Claimer {
     return this.#underWay.size > 0;
   }
 
+  /** Since when the oldest of them is; undefined: none is. Monotonic ms. */
+  get turnSince(): number | undefined {
+    return this.#underWay.values().next().value;
+  }
+
   /** Resolves when the claims that are under way now have come, or will not. */
   async arrived(): Promise<void> {
-    await Promise.allSettled(this.#underWay);
+    await Promise.allSettled(this.#underWay.keys());
   }
 
   get mayTakeOver(): boolean {
@@ -116,7 +122,7 @@ export class Claimer {
   /** One claim; answers how many jobs came. */
   async take(queue: QueueWorker, ask: ClaimAsk): Promise<number> {
     const taking = ask.suspect ? this.#insist(queue, ask) : this.#take(queue, ask);
-    this.#underWay.add(taking);
+    this.#underWay.set(taking, monotonic());
     try {
       return await taking;
     } finally {

@@ -28,6 +28,8 @@ export interface LookoutPorts {
   pollMs: number;
   queues: ReadonlyMap<number, QueueWorker>;
   open(): boolean;
+  /** The poll timer has fired. */
+  ticked(): void;
   mayTakeOver(): boolean;
   /** What of these queues is paused. */
   pauses(queueIds: readonly number[]): Promise<Pause[]>;
@@ -58,6 +60,8 @@ export class Lookout {
   readonly #unseen = new Set<QueueWorker>();
   readonly #dueTimers = new Map<QueueWorker, { at: number; timer: NodeJS.Timeout }>();
   readonly #ticks: TickTimer;
+  /** Since when the turn goes on that is under way; monotonic ms. */
+  turnSince: number | undefined;
   #looking = false;
   #again = false;
   #cost = 0;
@@ -78,6 +82,7 @@ export class Lookout {
     clearTimeout(this.#timer);
     this.tickedAt = monotonic();
     void this.look();
+    this.ports.ticked();
     // Not all replicas at once.
     this.#timer = setTimeout(() => this.start(), this.ports.pollMs * (0.95 + Math.random() * 0.1));
   }
@@ -99,6 +104,7 @@ export class Lookout {
     try {
       while (this.#again && this.ports.open()) {
         this.#again = false;
+        this.turnSince = monotonic();
         await this.#lookOnce();
       }
     } catch (error) {
@@ -106,6 +112,7 @@ export class Lookout {
       if (isMissingSchema(error)) this.ports.gone();
     } finally {
       this.#looking = false;
+      this.turnSince = undefined;
     }
   }
 

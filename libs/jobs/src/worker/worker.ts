@@ -11,6 +11,7 @@ import type { Store } from "../store/store.js";
 import { PAUSES_SINCE, type Pause, pausesOf } from "../store/queues/pauses.js";
 import { LIMITS_SINCE, limitedOf } from "../store/limits/rules.js";
 import { SECLUSION, takeTurn } from "../store/upkeep/chores.js";
+import { queueNames } from "../store/reads/stats.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Claim } from "../store/transitions/claim.js";
 import type { Writes } from "../store/transitions/noted.js";
@@ -32,6 +33,7 @@ import { Settler } from "./settler.js";
 import { type Leftovers, Slots } from "./slots.js";
 import { type TransactionPorts, Transactions } from "./transactions.js";
 import { until, within } from "./wait.js";
+import { Watchdog } from "./watchdog.js";
 
 // The process at work, from its first connection to its last settle. The lookout sees what is due, the claimer
 // takes it, the slots run it, the settler writes what became of it; this file puts them together and drains them.
@@ -101,6 +103,8 @@ export interface SchedulePorts {
 
 export type WorkerState = "new" | "waiting" | "working" | "draining" | "stopped";
 
+/** A database that is there answers within this time. */
+const ANSWER_MS = 2_000;
 /** After the grace period: for bodies to heed their signal, until the last settles, for farewells. */
 const HEED_MS = 1_500;
 const LAST_SETTLES_MS = 3_000;
@@ -120,6 +124,7 @@ export class Worker {
   readonly #claimer: Claimer;
   readonly #quarantine: Quarantine;
   readonly #lookout: Lookout;
+  readonly #watchdog: Watchdog;
   readonly #control: ControlReader;
   readonly #revisits = new Revisits((queue) => this.#found(queue));
   readonly #presence: Presence;
@@ -234,6 +239,7 @@ export class Worker {
       pollMs: settings.pollMs,
       queues: this.#queues.byId,
       open: () => this.state === "working",
+      ticked: () => void this.#watchdog.look(),
       mayTakeOver: () => this.#claimer.mayTakeOver,
       pauses: async (ids) => await this.#pauses(ids),
       limited: async (ids) =>
@@ -254,6 +260,24 @@ export class Worker {
           return false;
         }),
       gone: () => this.#beginAgain(),
+    });
+    this.#watchdog = new Watchdog({
+      turnSince: () => {
+        const turns = [this.#lookout.turnSince, this.#claimer.turnSince];
+        const since = Math.min(...turns.map((at) => at ?? Number.POSITIVE_INFINITY));
+        return Number.isFinite(since) ? since : undefined;
+      },
+      answers: async () => {
+        let answered = false;
+        const asked = queueNames(store.session).then(() => (answered = true));
+        await within(
+          asked.catch(() => undefined),
+          ANSWER_MS,
+        );
+        return answered;
+      },
+      repair: () => this.#claims.restart(new Error("the claim loop stood still")),
+      log: (...call) => ports.log(...call),
     });
     const kinds = [...this.#handlers.keys()];
     this.#presence = new Presence({
@@ -293,6 +317,10 @@ export class Worker {
   /** When the poll timer last fired; monotonic ms. */
   get tickedAt(): number {
     return this.#lookout.tickedAt;
+  }
+  /** Its loop stands still although the database answers, and no repair has helped. */
+  get stuck(): boolean {
+    return this.#watchdog.stuck;
   }
   /** When the database last answered a look; monotonic ms. */
   get answeredAt(): number {
