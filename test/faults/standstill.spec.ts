@@ -31,7 +31,7 @@ it("is repaired and told of, and jobs run again", async () => {
     return exclusive.call(this, () => new Promise(() => {}));
   });
   const late = await jobs.enqueue("works");
-  await reached(bench, late.id, "succeeded", 30_000);
+  await reached(bench, late.id, "succeeded", { timeout: 30_000 });
   expect(hung).toBe(1);
   expect(warned).toEqual([expect.stringMatching(/^the claim loop stands still although/)]);
 }, 45_000);
