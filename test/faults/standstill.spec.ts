@@ -22,6 +22,7 @@ it("is repaired and told of, and jobs run again", async () => {
   const { id } = await jobs.enqueue("works");
   await reached(bench, id, "succeeded");
 
+  // oxlint-disable-next-line typescript/unbound-method -- called on the session that it is asked of
   const { exclusive } = Session.prototype;
   let hung = 0;
   jest.spyOn(Session.prototype, "exclusive").mockImplementation(function (this: Session, fn) {
@@ -33,5 +34,6 @@ it("is repaired and told of, and jobs run again", async () => {
   const late = await jobs.enqueue("works");
   await reached(bench, late.id, "succeeded", { timeout: 30_000 });
   expect(hung).toBe(1);
-  expect(warned).toEqual([expect.stringMatching(/^the claim loop stands still although/)]);
+  // A claim that waited behind it may be told of too.
+  expect(warned[0]).toMatch(/^the claim loop stands still although/);
 }, 45_000);

@@ -171,12 +171,11 @@ async function overtaken(id: string, first: () => Promise<unknown>): Promise<str
 
 it("finds what settled while it waited", async () => {
   const id = await claimed();
-  const runner = onTransaction(client, bench.schema);
-  expect(
-    await overtaken(id, () =>
-      succeed(runner, hands.queueId, worker, [{ id, attempt: 1, result: "1" }]),
-    ),
-  ).toBe("deleted");
+  const settle = () => {
+    const runner = onTransaction(client, bench.schema);
+    return succeed(runner, hands.queueId, worker, [{ id, attempt: 1, result: "1" }]);
+  };
+  expect(await overtaken(id, settle)).toBe("deleted");
   expect(await bench.sql("select 1 from jobs.job_status")).toEqual([]);
   expect(await inspector.counts()).toMatchObject([{ unfinished: 0, succeeded: 0, deleted: 1 }]);
 });

@@ -261,7 +261,6 @@ const HOT: Hot[] = [
     { unseen: 2_500 },
   ),
   ...sent(["cancel", "find_ended"], FRONT, oneJob, { touches: 1 }),
-  ...sent(["pick_due"], FRONT, () => `${queue()}, null, 3`, { touches: 0 }),
   ...sent(["delete", "delete_again"], FRONT, oneJob, { touches: 1 }),
   ...sent(noted("requeue"), FRONT, () => `${queue()}, ${3 * ROWS + 1}, null`),
   ...sent(["find_job", "find_job_or_archived"], FRONT, oneJob, { touches: 1 }),
@@ -384,6 +383,22 @@ describe.each([
     expect(scansOf(nodes, "job").map((node) => node["Index Name"])).toEqual(["job_claim"]);
     expect(touched(nodes)).toBeLessThanOrEqual(20_010);
     expect(touched(nodes)).toBeGreaterThan(20_000 - 2);
+  });
+
+  it("what comes next is the head of each lane that somebody serves", async () => {
+    const values = "('here', 1, '{\"default\": [\"work\"]}', 1)";
+    const nodes = await plan(
+      "pick_due",
+      `${queue()}, null, 3`,
+      { purpose: "aside" },
+      { before: `insert into ${bench.schema}.worker (host, pid, kinds, slots) values ${values}` },
+    );
+    expect(scansOf(nodes, "job").map((node) => node["Index Name"])).toEqual(["job_claim"]);
+    expect(readWhole(nodes)).toEqual([]);
+    expect(sorts(nodes)).toEqual([]);
+    expect(touched(nodes)).toBeGreaterThan(0);
+    expect(touched(nodes)).toBeLessThanOrEqual(10);
+    expect(pages(nodes)).toBeLessThan(300);
   });
 
   describe.each(HOT.map((hot) => [hot.name, hot] as const))("%s", (name, hot) => {

@@ -1,4 +1,4 @@
-import { type JobContext, JobQueue, bury, skip, snooze } from "nestjs-pg-jobs";
+import { JobQueue, bury, skip, snooze } from "nestjs-pg-jobs";
 import { Bench } from "../support/harness.js";
 import { handler } from "../support/handlers.js";
 import { until } from "../support/until.js";
@@ -97,20 +97,19 @@ it("says so when nobody could start one, now or of that kind", async () => {
 it("ends with its signal, and the jobs go on", async () => {
   let open!: () => void;
   const opened = new Promise<void>((resolve) => (open = resolve));
-  await bench.worker([handler("waits", (_: unknown, __: JobContext) => opened)]);
-  await jobs.enqueue("waits");
-  await until(async () => (await bench.sql("select 1 from jobs.worker")).length, {
-    what: "it works",
+  await bench.worker([handler("waits", () => opened)], {
+    queues: { default: { concurrency: 1, prefetch: 0 } },
   });
+  await jobs.enqueueMany("waits", [{}, {}]);
+  await until(async () => (await bench.states()).running === 1, { what: "its slot is taken" });
   const leaving = new AbortController();
   const report = jobs.queues
     .process("default", { signal: leaving.signal })
     .catch((why: unknown) => why);
-  await until(async () => (await bench.states()).running === 1, { what: "it runs" });
   leaving.abort(new Error("I have left"));
   expect(await report).toMatchObject({ message: "I have left" });
   open();
-  await until(async () => (await bench.states()).succeeded === 1, { what: "it goes on" });
+  await until(async () => (await bench.states()).succeeded === 2, { what: "they go on" });
 });
 
 it.each<[unknown, unknown, RegExp]>([

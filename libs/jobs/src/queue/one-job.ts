@@ -30,7 +30,7 @@ import { type TransactionLike, afterCommit } from "./transaction.js";
 /** What came of it, and whom to tell once it is committed. */
 export interface Done<A extends string = string> {
   answer: A;
-  tell(): void;
+  tell: () => void;
 }
 
 export class OneJob {

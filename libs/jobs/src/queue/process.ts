@@ -34,8 +34,8 @@ export async function process(
   { kind, limit, timeoutMs, signal }: ParsedProcessOptions,
 ): Promise<ProcessReport> {
   const until = performance.now() + timeoutMs;
-  const jobs = await due(store, queue.id, kind, limit);
-  if (jobs.length === 0 && !(await served(store, queue.id, kind)))
+  const jobs = await due(store.aside, queue.id, kind, limit);
+  if (jobs.length === 0 && !(await served(store.aside, queue.id, kind)))
     throw new NoWorkerError(queue.name, kind);
   for (const one of new Set(jobs.map((job) => job.kind))) hints.hint(queue.id, one, true);
   // A local worker that has a free slot may have kept it from others.

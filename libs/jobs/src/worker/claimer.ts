@@ -213,6 +213,11 @@ export class Claimer {
     }
   }
 
+  /** Has an id, as one who waits for jobs too: others see that it is there. */
+  async register(): Promise<void> {
+    await this.#identity();
+  }
+
   async #identity(): Promise<number> {
     if (this.#id !== undefined) return this.#id;
     await this.ports.session.connect();

@@ -20,6 +20,8 @@ export interface PresencePorts {
   keepFinishedMs: number;
   /** The id that its claims carry now. */
   id(): number | undefined;
+  /** Gets one, which registers this process. */
+  identify(): Promise<void>;
   /** How many bodies run, and how many attempts were lost. */
   running(): number;
   lost(): number;
@@ -41,6 +43,7 @@ export class Presence {
 
   start(): void {
     clearTimeout(this.#timer);
+    this.#identify();
     this.#timer = setTimeout(() => {
       const { ports } = this;
       const id = ports.id();
@@ -53,6 +56,11 @@ export class Presence {
       ports.beats();
       this.start();
     }, BEAT_MS).unref();
+  }
+
+  /** It is there, whether it has something to do or not; after a lost connection under a new id. */
+  #identify(): void {
+    if (this.ports.id() === undefined) this.ports.identify().catch(() => undefined);
   }
 
   /** How long it was told to keep what is finished; said once the schema has room for it. */

@@ -45,17 +45,17 @@ export class Watchdog {
   }
 
   #repair(now: number, since: number): void {
-    const { log, repair } = this.ports;
+    const { ports } = this;
     const params = { stillMs: Math.round(now - since), repairs: this.#repairs };
     if (this.#repairs < MOST_REPAIRS)
-      log(
+      ports.log(
         "warn",
         "the claim loop stands still although the database answers; its connection is replaced",
         params,
       );
     else if (!this.stuck) {
       this.stuck = true;
-      log(
+      ports.log(
         "error",
         "the claim loop stands still and could not be repaired: /livez fails, restart this process",
         params,
@@ -63,7 +63,7 @@ export class Watchdog {
     }
     this.#repairs++;
     this.#repairedAt = now;
-    repair();
+    ports.repair();
   }
 
   /** A turn has ended since: not the one that the repair has ended, but one that began after it. */

@@ -286,6 +286,7 @@ export class Worker {
       slots: settings.queues.reduce((sum, { concurrency }) => sum + concurrency, 0),
       keepFinishedMs: settings.keepFinishedMs,
       id: () => this.#claimer.id,
+      identify: () => this.#claimer.register(),
       running: () => this.running,
       lost: () => this.lost,
       forgotten: () => this.#claimer.forgetId(),

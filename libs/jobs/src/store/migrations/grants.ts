@@ -37,9 +37,16 @@ const LIMITS: readonly Right[] = [
   [
     5,
     "select, insert, update, delete on",
-    ...["limit_rule", "limit_said", "limit_gate", "slot", "parked", "bucket", "key_pause"],
+    "limit_rule",
+    "limit_said",
+    "limit_gate",
+    "slot",
+    "parked",
+    "bucket",
+    "key_pause",
   ],
   [5, "select, usage on sequence", "slot_order"],
+  [5, "update (version, limited) on", "queue"],
 ];
 
 const WORKER: readonly Right[] = [
