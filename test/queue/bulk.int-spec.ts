@@ -176,21 +176,21 @@ it("says why others were not changed", async () => {
 });
 
 it("stops when it is told to, between two pages", async () => {
-  await dead(1_500);
+  await dead(1_000);
   await client.query("begin");
   // Its third page waits for a lock.
   const [row] = await bench.sql<{ id: string }>(
     "select id from jobs.dead order by id desc offset 450 limit 1",
   );
   await client.query(`select 1 from ${bench.schema}.dead where id = $1 for update`, [row!.id]);
-  const order = await bulk.start({ action: "requeue", expected: 1_500, ...by });
+  const order = await bulk.start({ action: "requeue", expected: 1_000, ...by });
   await until(async () => (await bulk.get(order.id))!.changed >= 400, { what: "two pages" });
   const stopping = bulk.stop(order.id);
   await client.query("rollback");
   expect(await stopping).toMatchObject({ state: "stopped", finishedAt: expect.any(String) });
   const { changed } = (await bulk.get(order.id))!;
   const states = await bench.states();
-  expect(states).toEqual({ queued: changed, dead: 1_500 - changed });
+  expect(states).toEqual({ queued: changed, dead: 1_000 - changed });
   expect(await bulk.stop(order.id)).toMatchObject({ state: "stopped", changed });
 });
 

@@ -1,7 +1,9 @@
-import { type ChildProcess, fork } from "node:child_process";
+import { type ChildProcess, type ForkOptions, fork } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import { until } from "./until.js";
+
+const ROOT = path.resolve(import.meta.dirname, "../..");
 
 /** A sample app as `npm start` runs it: a process of its own, from dist, with a channel to the launcher. */
 export class BuiltApp {
@@ -10,9 +12,15 @@ export class BuiltApp {
   readonly child: ChildProcess;
   readonly #exit: Promise<unknown>;
 
-  constructor(name: "api" | "worker" | "admin", env: Record<string, string | undefined>) {
-    const main = path.resolve(import.meta.dirname, "../../dist/apps", name, "main.js");
-    this.child = fork(main, {
+  /** Of this repository, unless its `cwd` is that of another one that is built. */
+  constructor(
+    name: "api" | "worker" | "admin",
+    env: Record<string, string | undefined>,
+    { cwd = ROOT, ...as }: Pick<ForkOptions, "cwd" | "uid" | "gid"> = {},
+  ) {
+    this.child = fork(path.join(String(cwd), "dist/apps", name, "main.js"), {
+      ...as,
+      cwd,
       env: { PATH: process.env.PATH, NO_COLOR: "1", ...env },
       execArgv: [],
       stdio: ["ignore", "pipe", "pipe", "ipc"],

@@ -22,4 +22,10 @@ export class HealthController {
       },
     ]);
   }
+
+  /** The process turns: it never asks the database, so that nobody is started anew because that is away. */
+  @Get("live")
+  live(): { status: "ok" } {
+    return { status: "ok" };
+  }
 }

@@ -20,4 +20,10 @@ export class HealthController {
       () => this.jobs.check("jobs", { maxLag: "5m", maxBacklog: 10_000 }),
     ]);
   }
+
+  /** The process turns: it never asks the database, so that nobody is started anew because that is away. */
+  @Get("live")
+  live(): { status: "ok" } {
+    return { status: "ok" };
+  }
 }
