@@ -165,6 +165,7 @@ export class Worker {
       // A body that goes on after the end has nobody to tell.
       warn: (message, params) => this.state !== "stopped" && ports.log("warn", message, params),
       failing: (error) => this.#outage.complain("settling fails and is tried again", error),
+      serverNow: () => this.#claimer.serverNow,
     });
     this.#reports = new Reports({
       session: this.#settles,
