@@ -260,7 +260,7 @@ export class Worker {
     this.#presence = new Presence({
       store,
       kinds: Object.fromEntries(settings.queues.map(({ name }) => [name, kinds])),
-      slots: settings.queues.reduce((sum, { concurrency }) => sum + concurrency, 0),
+      slots: this.slots,
       keepFinishedMs: settings.keepFinishedMs,
       id: () => this.#claimer.id,
       running: () => this.running,
@@ -287,6 +287,14 @@ export class Worker {
   get running(): number {
     return this.#slots.running;
   }
+  /** How many may run at once. */
+  get slots(): number {
+    return this.settings.queues.reduce((sum, { concurrency }) => sum + concurrency, 0);
+  }
+  /** How many leases were renewed. */
+  get renewals(): number {
+    return this.#lease?.held.renewals ?? 0;
+  }
   /** How many attempts were found in other hands. */
   get lost(): number {
     return this.#slots.lostCount;
@@ -303,6 +311,11 @@ export class Worker {
   /** Since when nothing that ended can be settled, though it should; monotonic ms. */
   get unsettledSince(): number | undefined {
     return this.#settler.failingSince;
+  }
+  /** For how long that has been so, in ms. */
+  get unsettledMs(): number {
+    const since = this.unsettledSince;
+    return since === undefined ? 0 : monotonic() - since;
   }
 
   /** Begins in the background: a database that is away, or a schema that is not ready, is waited for. */
