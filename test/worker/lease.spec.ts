@@ -74,6 +74,8 @@ describe("Lease: renewed by a thread of its own", () => {
     await renewed(waiting!.id, first);
     await renewed(running!.id, before[1]!);
     expect(held.renewedAt(slots[0]!)).toBeGreaterThan(since);
+    // Each of them, and one of them twice; told a moment after it is written.
+    await until(() => held.renewals >= 3, { what: "it counts them" });
     expect(lost).toEqual([]);
   });
 

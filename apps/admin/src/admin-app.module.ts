@@ -2,20 +2,25 @@ import { Module } from "@nestjs/common";
 import { APP_FILTER } from "@nestjs/core";
 import { TerminusModule } from "@nestjs/terminus";
 import { JobsModule } from "nestjs-pg-jobs";
+import { JobsMetricsModule } from "nestjs-pg-jobs/prometheus";
 import { JobsHealthIndicator } from "nestjs-pg-jobs/terminus";
 import { JobsAdminModule, ProblemFilter } from "nestjs-pg-jobs-admin";
-import { AdminTokenGuard } from "./auth/admin-token.guard.js";
+import { Registry } from "prom-client";
+import { adminGuard } from "./auth/admin-guard.js";
 import { config } from "./config.js";
 import { HealthController } from "./health/health.controller.js";
+import { MetricsController } from "./metrics/metrics.controller.js";
 
 /** The operators' deployment: no users' tables, no handlers. */
 @Module({
   imports: [
     JobsModule.forRoot({ connection: { url: config.databaseUrl }, schema: config.schema }),
-    JobsAdminModule.forRoot({ guard: new AdminTokenGuard(config.token) }),
+    // Of its own, so that a process can have this app beside another one.
+    JobsMetricsModule.forRoot({ registry: new Registry() }),
+    JobsAdminModule.forRoot({ guard: adminGuard }),
     TerminusModule.forRoot({ logger: false }),
   ],
-  controllers: [HealthController],
+  controllers: [HealthController, MetricsController],
   providers: [JobsHealthIndicator, { provide: APP_FILTER, useClass: ProblemFilter }],
 })
 export class AdminAppModule {}

@@ -1,5 +1,6 @@
 import { Module } from "@nestjs/common";
 import { Events, JobsModule } from "nestjs-pg-jobs";
+import { JobsMetricsModule } from "nestjs-pg-jobs/prometheus";
 import { SamplesModule, tellLauncher } from "nestjs-pg-jobs-samples";
 import { config } from "./config.js";
 import { EventsModule } from "./events/events.module.js";
@@ -16,6 +17,7 @@ const feeds = config.feeds.sources.length > 0 ? [FeedsModule] : [];
   imports: [
     SamplesModule.forRoot({ url: config.databaseUrl }),
     JobsModule.forRoot({ connection: { url: config.databaseUrl }, schema: config.schema }),
+    JobsMetricsModule.forRoot(),
     JobsModule.forWorker({
       imports: [EventsModule, ...feeds, IndexingModule, RemindersModule, ThumbnailsModule],
       lease: config.lease,

@@ -104,6 +104,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
     const { handlers } = this.#explored();
     this.#warn(handlers);
     this.#worker = this.#make(handlers);
+    this.#root.vitals.add(this.#worker);
   }
 
   #refuse(problems: readonly string[]): never {

@@ -22,6 +22,7 @@ import { PARSED_OPTIONS } from "./jobs.tokens.js";
 import { JobsWorkerModule } from "./jobs-worker.module.js";
 import { Events } from "./observe/events.js";
 import { logEvents } from "./observe/log.observer.js";
+import { Vitals } from "./observe/vitals.js";
 import {
   type DataSourceLike,
   type PoolLike,
@@ -125,8 +126,13 @@ const providers = [
     useFactory: (store: Store, followers: Followers) => new JobInspector(store, followers),
   },
   {
+    provide: Vitals,
+    inject: [Database],
+    useFactory: (database: Database) => new Vitals(() => database.use),
+  },
+  {
     provide: JobsRoot,
-    inject: [PARSED_OPTIONS, Database, Store, Events, Hints, LocalWorkers, Results],
+    inject: [PARSED_OPTIONS, Database, Store, Events, Hints, LocalWorkers, Results, Vitals],
     useFactory: (...opened: ConstructorParameters<typeof JobsRoot>) => new JobsRoot(...opened),
   },
 ];
@@ -164,7 +170,7 @@ function makeHints(store: Store, options: ParsedJobsOptions, workers: LocalWorke
  */
 @Module({
   providers,
-  exports: [JobQueue, JobInspector, JobBulk, JobAudit, JobRequests, Events, JobsRoot],
+  exports: [JobQueue, JobInspector, JobBulk, JobAudit, JobRequests, Events, Vitals, JobsRoot],
 })
 export class JobsModule
   extends ConfigurableModuleClass

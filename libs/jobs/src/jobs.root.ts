@@ -1,5 +1,6 @@
 import type { ParsedJobsOptions } from "./jobs.options.js";
 import type { Events } from "./observe/events.js";
+import type { Vitals } from "./observe/vitals.js";
 import type { Database } from "./pg/database.js";
 import type { Hints } from "./queue/hints.js";
 import type { LocalWorkers } from "./queue/local-workers.js";
@@ -16,5 +17,6 @@ export class JobsRoot {
     readonly hints: Hints,
     readonly local: LocalWorkers,
     readonly results: Results,
+    readonly vitals: Vitals,
   ) {}
 }

@@ -2,7 +2,7 @@ import { OptionsCheck } from "./job/options-check.js";
 
 /** Options of `runWorker`. */
 export interface RunWorkerOptions {
-  /** Serves `/livez` and `/readyz`; absent: no server. */
+  /** Serves `/livez`, `/readyz` and, where the app has `JobsMetricsModule`, `/metrics`; absent: no server. */
   health?: HealthOptions;
 }
 

@@ -2,6 +2,7 @@ import { type INestApplicationContext, Logger, type Type } from "@nestjs/common"
 import { NestFactory } from "@nestjs/core";
 import { JobsError, OptionsError } from "./job/errors.js";
 import { JobsWorkerModule } from "./jobs-worker.module.js";
+import { Exposition } from "./observe/exposition.js";
 import {
   type ParsedRunWorkerOptions,
   type RunWorkerOptions,
@@ -39,6 +40,7 @@ export async function runWorker(
   const { health: probes } = checked(options, logger);
   // Of an app that is not up Nest hands nothing out, and its workers may be at work already.
   const workers: JobsWorkerModule[] = [];
+  const expositions: Exposition[] = [];
   let app: INestApplicationContext | undefined;
   let health: HealthServer | undefined;
   let closing: Promise<boolean> | undefined;
@@ -76,9 +78,9 @@ export async function runWorker(
   try {
     app = await NestFactory.createApplicationContext(module, {
       abortOnError: false,
-      instrument: { instanceDecorator: noting(workers) },
+      instrument: { instanceDecorator: noting(workers, expositions) },
     });
-    if (probes) health = await serveHealth(probes, workers);
+    if (probes) health = await serveHealth(probes, workers, expositions[0]);
     return { app, port: health?.port ?? 0, close };
   } catch (error) {
     if (!app && isTold(error)) logger.error("The worker cannot start");
@@ -93,9 +95,10 @@ export async function runWorker(
 }
 
 const noting =
-  (workers: JobsWorkerModule[]) =>
+  (workers: JobsWorkerModule[], expositions: Exposition[]) =>
   (instance: unknown): unknown => {
     if (instance instanceof JobsWorkerModule) workers.push(instance);
+    else if (instance instanceof Exposition) expositions.push(instance);
     return instance;
   };
 

@@ -1,8 +1,10 @@
-import { type Server, createServer } from "node:http";
+import { type Server, type ServerResponse, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { JobsWorkerModule } from "./jobs-worker.module.js";
 import { OptionsError } from "./job/errors.js";
+import type { Exposition } from "./observe/exposition.js";
 import { monotonic } from "./worker/held.js";
+import { causeOf } from "./worker/outage.js";
 
 export interface HealthServer {
   port: number;
@@ -21,10 +23,12 @@ const PROOF_MS = 10_000;
  * database, never fails because it is away.
  * `/readyz`: the database has answered lately and takes what ended, the schema fits, and it is not draining; costs
  * no query either.
+ * `/metrics`, where the app has them: 200 whether the database is there or not.
  */
 export async function serveHealth(
   { port, host }: { readonly port: number; readonly host: string },
   workers: readonly JobsWorkerModule[],
+  exposition?: Exposition,
 ): Promise<HealthServer> {
   let draining = false;
   const alive = () =>
@@ -45,6 +49,7 @@ export async function serveHealth(
   const server = createServer((request, response) => {
     // Whatever somebody sends: what is no URL must not end the process.
     const [path] = (request.url ?? "/").split("?", 1);
+    if (path === "/metrics" && exposition) return void expose(exposition, response);
     const probe = path === "/livez" ? alive : path === "/readyz" ? ready : undefined;
     const ok = probe?.();
     response.writeHead(ok === undefined ? 404 : ok ? 200 : 503, {
@@ -66,6 +71,19 @@ export async function serveHealth(
         server.closeAllConnections();
       }),
   };
+}
+
+async function expose(exposition: Exposition, response: ServerResponse): Promise<void> {
+  const answer = (status: number, type: string, text: string) => {
+    response.writeHead(status, { "content-type": type, "cache-control": "no-store" });
+    response.end(text);
+  };
+  try {
+    answer(200, exposition.contentType, await exposition.text());
+  } catch (error) {
+    // A metric of the app's own: whoever scrapes must not take the others for all there are.
+    answer(500, "text/plain; charset=utf-8", `a metric cannot be read: ${causeOf(error)}\n`);
+  }
 }
 
 function listen(server: Server, port: number, host: string): Promise<void> {

@@ -36,6 +36,11 @@ export interface JobEvent {
   readonly attempts?: number;
   /** The wait until it may run (again), in ms; absent when it may at once or never. */
   readonly delayMs?: number;
+  /**
+   * How long it had been due when it started, in ms by the database's clock; absent as long as the worker does not know
+   * that clock. What was handed back or taken over has been due all the while.
+   */
+  readonly waitMs?: number;
   /** How long the attempt ran, in ms. */
   readonly durationMs?: number;
   /** What was thrown. */

@@ -51,6 +51,11 @@ export class Clients {
     return this.#idle.size + this.#lent.size + this.#connecting;
   }
 
+  /** Those of them that nobody has. */
+  get idle(): number {
+    return this.#idle.size;
+  }
+
   /** How many wait for one. */
   get waiting(): number {
     return this.#waiting.length;

@@ -49,6 +49,22 @@ const SETTINGS: Record<Purpose, Record<string, string | number>> = {
   settle: { ...common, ...planned, statement_timeout: 20_000, lock_timeout: 2_000 },
 };
 
+/** How many connections are open, and for what. */
+export interface ConnectionUse {
+  /** The most that may be. */
+  limit: number;
+  /** Sessions. */
+  sessions: number;
+  /** Elsewhere: set aside for threads and listeners. */
+  reserved: number;
+  /** Lent, or being opened for that. */
+  lent: number;
+  /** Given back a moment ago. */
+  idle: number;
+  /** How many wait for one to be lent. */
+  waiting: number;
+}
+
 /** Opens sessions to one database, and never more than it may. */
 export class Database {
   readonly #sessions = new Set<Session>();
@@ -97,6 +113,19 @@ export class Database {
   /** So many connections may still be opened. */
   get spare(): number {
     return this.connections - this.#sessions.size - this.#reserved - this.clients.open;
+  }
+
+  /** What is open now, and for what. */
+  get use(): ConnectionUse {
+    const { open, idle, waiting } = this.clients;
+    return {
+      limit: this.connections,
+      sessions: [...this.#sessions].filter(({ connected }) => connected).length,
+      reserved: this.#reserved,
+      lent: open - idle,
+      idle,
+      waiting,
+    };
   }
 
   /** So many connections are opened elsewhere, by threads and listeners; fewer than none: they are closed. */

@@ -82,6 +82,11 @@ export class Claimer {
     this.#serverAhead = undefined;
   }
 
+  /** The server's clock, in ms, or a little less; undefined until it has said so on this connection. */
+  get serverNow(): number | undefined {
+    return this.#serverAhead === undefined ? undefined : this.#serverAhead + performance.now();
+  }
+
   /** What the server's clock said in an answer that has just come. */
   learnClock(now: number): void {
     this.#serverAhead = now - performance.now();

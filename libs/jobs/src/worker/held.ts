@@ -5,8 +5,12 @@ import type { Claim } from "../store/transitions/claim.js";
 // message per job, and the thread still knows it when the main thread is blocked. A slot's version is odd
 // while it is written, so that the thread never renews half of one job and half of another.
 
-/** Words of 8 bytes: one header, then the slots. `renewer.thread.mjs` reads the same layout. */
+/**
+ * Words of 8 bytes: a header (when the main thread last turned, and how many leases the other one has renewed), then the
+ * slots. `renewer.thread.mjs` reads the same layout.
+ */
 export const LAYOUT = {
+  renewals: 1,
   header: 2,
   stride: 8,
   version: 0,
@@ -68,6 +72,11 @@ export class Held {
   /** When its lease was last set, in monotonic ms. */
   renewedAt(slot: number): number {
     return this.#numbers[this.#at(slot) + LAYOUT.renewedAt]!;
+  }
+
+  /** How many leases the thread has renewed; a new thread goes on counting. */
+  get renewals(): number {
+    return this.#numbers[LAYOUT.renewals]!;
   }
 
   release(slot: number): void {

@@ -76,6 +76,7 @@ async function renew(group) {
       worker,
     ];
     const renewed = await ids(renewSql, [...fence(batch), leaseMs]);
+    numbers[layout.renewals] += renewed.size;
     for (const one of batch)
       if (renewed.has(String(one.id)) && isSame(one)) numbers[one.at + layout.renewedAt] = sentAt;
     const rest = batch.filter((one) => !renewed.has(String(one.id)));

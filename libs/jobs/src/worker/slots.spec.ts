@@ -19,7 +19,7 @@ import { Slots } from "./slots.js";
 const definition = defineJob("work");
 
 /** Slots without a database: the spec is the claimer and the settler. */
-function open() {
+function open({ serverNow }: { serverNow?: string } = {}) {
   const bodies: { job: JobContext; attempt: number; end: (value?: unknown) => void }[] = [];
   const handler: Handler = {
     definition,
@@ -50,6 +50,7 @@ function open() {
     lost: () => {},
     warn: () => {},
     failing: () => {},
+    serverNow: () => (serverNow === undefined ? undefined : Date.parse(serverNow)),
   });
   const settles: { attempt: Attempt; settlement: Settlement }[] = [];
   const settler = {
@@ -204,5 +205,28 @@ describe("Slots, cut off for longer than the lease", () => {
     slots.lost(settles[0]!.attempt);
     expect(slots.lostCount).toBe(1);
     expect([slots.held, queue.held, queue.running, queue.waiting]).toEqual([0, 0, 0, 0]);
+  });
+});
+
+describe("Slots, telling of a start", () => {
+  const RUN_AT = "2026-01-01 00:00:00.5+00";
+  const told = async (serverNow: string | undefined, runAt = RUN_AT) => {
+    const { take, bodies, events } = open({ serverNow });
+    take({ runAt });
+    await until(() => bodies.length === 1);
+    const [started] = events;
+    expect(started).toMatchObject({ event: "started", id: "1-7", attempt: 1 });
+    return started!.waitMs;
+  };
+
+  it("says how long it was due, by the server's clock, as long as that is known", async () => {
+    expect(await told("2026-01-01T00:00:07.750Z")).toBe(7_250);
+    expect(await told("2026-01-01T00:00:00.500Z", "2026-01-01 00:00:00.498766+00")).toBe(2);
+    expect(await told(undefined)).toBeUndefined();
+    expect(await told("2026-01-01T00:00:07.750Z", "-infinity")).toBeUndefined();
+  });
+
+  it("says nothing less than nothing: the clock is known a little late", async () => {
+    expect(await told("2026-01-01T00:00:00.499Z")).toBe(0);
   });
 });

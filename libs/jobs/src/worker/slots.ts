@@ -42,6 +42,8 @@ export interface SlotsHooks extends AttemptPorts {
   warn(message: string, params?: object): void;
   /** Settling fails, whatever the job. */
   failing(error: unknown): void;
+  /** The server's clock, in ms; undefined while it is not known. */
+  serverNow(): number | undefined;
 }
 
 /** What a drain leaves behind. */
@@ -81,7 +83,7 @@ export class Slots implements SettleListener, TransactionListener {
     events: Events,
     private readonly hooks: SlotsHooks,
   ) {
-    this.#story = new Story(events);
+    this.#story = new Story(events, () => hooks.serverNow());
   }
 
   /** Where settlements and leases go; both exist only once the worker has started. */
@@ -377,7 +379,7 @@ export class Slots implements SettleListener, TransactionListener {
     attempt.startedAt = now;
     this.#lease.held.start(attempt.slot, now + attempt.timeoutMs + RENEW_BEYOND_MS);
     this.#timeouts.add(attempt, attempt.timeoutMs);
-    this.#story.tell("started", attempt);
+    this.#story.started(attempt);
     return true;
   };
 

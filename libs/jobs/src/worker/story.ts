@@ -1,6 +1,7 @@
 import { reportError } from "../job/error-report.js";
 import type { JobEvent, JobEventName } from "../job/event.js";
 import type { Events } from "../observe/events.js";
+import { millisOf } from "../store/instant.js";
 import type { Attempt } from "./attempt.js";
 import { monotonic } from "./held.js";
 import type { Settlement } from "./settlement.js";
@@ -8,7 +9,17 @@ import type { Settlement } from "./settlement.js";
 // What listeners in this process are told of attempts. Nothing is put together that nobody hears.
 
 export class Story {
-  constructor(private readonly events: Events) {}
+  constructor(
+    private readonly events: Events,
+    /** The server's clock, in ms; undefined while it is not known. */
+    private readonly serverNow: () => number | undefined,
+  ) {}
+
+  started(attempt: Attempt): void {
+    if (!this.events.heard("started")) return;
+    const ms = Math.round((this.serverNow() ?? Number.NaN) - millisOf(attempt.claim.runAt));
+    this.tell("started", attempt, Number.isNaN(ms) ? {} : { waitMs: Math.max(0, ms) });
+  }
 
   settled(attempt: Attempt, settlement: Settlement): void {
     const name = EVENT_OF[settlement.verb];

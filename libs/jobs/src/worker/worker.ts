@@ -170,6 +170,7 @@ export class Worker {
       // A body that goes on after the end has nobody to tell.
       warn: (message, params) => this.state !== "stopped" && ports.log("warn", message, params),
       failing: (error) => this.#outage.complain("settling fails and is tried again", error),
+      serverNow: () => this.#claimer.serverNow,
     });
     this.#reports = new Reports({
       session: this.#settles,
@@ -283,7 +284,7 @@ export class Worker {
     this.#presence = new Presence({
       store,
       kinds: Object.fromEntries(settings.queues.map(({ name }) => [name, kinds])),
-      slots: settings.queues.reduce((sum, { concurrency }) => sum + concurrency, 0),
+      slots: this.slots,
       keepFinishedMs: settings.keepFinishedMs,
       id: () => this.#claimer.id,
       identify: () => this.#claimer.register(),
@@ -311,6 +312,14 @@ export class Worker {
   get running(): number {
     return this.#slots.running;
   }
+  /** How many may run at once. */
+  get slots(): number {
+    return this.settings.queues.reduce((sum, { concurrency }) => sum + concurrency, 0);
+  }
+  /** How many leases were renewed. */
+  get renewals(): number {
+    return this.#lease?.held.renewals ?? 0;
+  }
   /** How many attempts were found in other hands. */
   get lost(): number {
     return this.#slots.lostCount;
@@ -331,6 +340,11 @@ export class Worker {
   /** Since when nothing that ended can be settled, though it should; monotonic ms. */
   get unsettledSince(): number | undefined {
     return this.#settler.failingSince;
+  }
+  /** For how long that has been so, in ms. */
+  get unsettledMs(): number {
+    const since = this.unsettledSince;
+    return since === undefined ? 0 : monotonic() - since;
   }
 
   /** Begins in the background: a database that is away, or a schema that is not ready, is waited for. */

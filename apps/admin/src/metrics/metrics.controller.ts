@@ -1,0 +1,18 @@
+import { Controller, Get, Header, Res, UseGuards } from "@nestjs/common";
+import type { Response } from "express";
+import { JobsMetrics } from "nestjs-pg-jobs/prometheus";
+import { adminGuard } from "../auth/admin-guard.js";
+
+/** Names of queues and kinds are not for everybody: Prometheus has the token too. */
+@Controller("metrics")
+@UseGuards(adminGuard)
+export class MetricsController {
+  constructor(private readonly metrics: JobsMetrics) {}
+
+  @Get()
+  @Header("cache-control", "no-store")
+  async scrape(@Res({ passthrough: true }) response: Response): Promise<string> {
+    response.setHeader("content-type", this.metrics.contentType);
+    return await this.metrics.text();
+  }
+}

@@ -1,0 +1,3 @@
+export { JobsMetricsModule } from "./jobs-metrics.module.js";
+export { JobsMetrics } from "./jobs-metrics.js";
+export type { AnyRegistry, JobsMetricsOptions } from "./metrics.options.js";
