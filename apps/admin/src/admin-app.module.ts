@@ -4,7 +4,6 @@ import { TerminusModule } from "@nestjs/terminus";
 import { JobsModule } from "nestjs-pg-jobs";
 import { JobsHealthIndicator } from "nestjs-pg-jobs/terminus";
 import { JobsAdminModule, ProblemFilter } from "nestjs-pg-jobs-admin";
-import { AdminTokenGuard } from "./auth/admin-token.guard.js";
 import { config } from "./config.js";
 import { HealthController } from "./health/health.controller.js";
 
@@ -12,7 +11,7 @@ import { HealthController } from "./health/health.controller.js";
 @Module({
   imports: [
     JobsModule.forRoot({ connection: { url: config.databaseUrl }, schema: config.schema }),
-    JobsAdminModule.forRoot({ guard: new AdminTokenGuard(config.token) }),
+    JobsAdminModule.forRoot({ tokens: config.tokens }),
     TerminusModule.forRoot({ logger: false }),
   ],
   controllers: [HealthController],
