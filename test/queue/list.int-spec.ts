@@ -64,6 +64,8 @@ describe("over jobs in every state", () => {
        insert into jobs.dead_archive (id, created_at, run_at, finished_at, attempt, queue_id, failures, crashes, lane, generation, kind, key, payload, reason, error, errors)
        select id, created_at, run_at, finished_at, attempt, queue_id, failures, crashes, lane, generation, kind, key, payload, reason, error, '[]' from old`,
     );
+    await bench.sql("update jobs.job set run_at = now() + interval '1 hour' where id % 4 < 2");
+    await bench.sql("update jobs.job set failures = 2 where id % 8 in (1, 3, 4)");
     await bench.sql("update jobs.done set key = 'k' || id % 5 where id % 3 = 0");
     await bench.sql("update jobs.dead set key = 'k' || id % 5 where id % 3 = 0");
     await bench.sql(
@@ -74,7 +76,8 @@ describe("over jobs in every state", () => {
   const oracle = async (filter: JobFilter): Promise<string[]> => {
     const rows = await bench.sql<{ id: string }>(
       `select id from jobs.job_status
-       where ($1::text[] is null or state = any($1)) and ($2::text is null or queue = $2) and ($3::text is null or kind = $3)
+       where ($1::text[] is null or state = any($1) or state = 'queued'
+           and (run_at > now() and 'scheduled' = any($1) or failures > 0 and 'retrying' = any($1))) and ($2::text is null or queue = $2) and ($3::text is null or kind = $3)
          and ($4::text is null or key = $4) and ($5::int is null or priority = $5)
          and ($6::timestamptz is null or created_at >= $6) and ($7::timestamptz is null or created_at < $7)
          and ($8::timestamptz is null or finished_at >= $8) and ($9::timestamptz is null or finished_at < $9)
@@ -106,7 +109,16 @@ describe("over jobs in every state", () => {
       Object.assign(
         filter,
         ...Object.entries({
-          state: maybe(pick<JobFilter["state"]>(...states, ["queued", "dead"], ["running"])),
+          state: maybe(
+            pick<JobFilter["state"]>(
+              ...states,
+              ["queued", "dead"],
+              ["running"],
+              "scheduled",
+              "retrying",
+              ["scheduled", "succeeded"],
+            ),
+          ),
           queue: maybe(pick("a", "b", "none")),
           kind: maybe(pick("x", "y", "none")),
           key: maybe(pick("k0", "k1", "k2", "none")),
@@ -377,6 +389,7 @@ describe("over 300,000 finished jobs", () => {
         [{ state: "succeeded", key: "none" }, most],
         [{ state: "queued", key: `k${FINISHED + 3}` }, 10],
         [{ createdBefore: new Date(0) }, most],
+        [{ state: ["scheduled", "retrying"] }, most],
         [{ finishedSince: new Date(Date.now() + 20 * 86_400_000) }, 10],
         [{ finishedSince: new Date(Date.now() + 86_400_000), state: "skipped" }, most],
       ] as [JobFilter, number][]) {

@@ -1,9 +1,11 @@
 import type { INestApplication, INestApplicationContext, Type } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
+import { FastifyAdapter } from "@nestjs/platform-fastify";
 import { configureHttp } from "nestjs-pg-jobs-samples";
 
 /** The token of the admin app in the specs. */
 export const ADMIN_TOKEN = "a-token-for-the-specs";
+const ADMIN_VIEWER_TOKEN = "a-token-for-who-looks";
 
 /** An answer with its body read. */
 export interface Answer {
@@ -21,7 +23,12 @@ export class SampleApps {
   readonly #apps: INestApplicationContext[] = [];
 
   constructor(schema: string, databaseUrl = process.env.DATABASE_URL!) {
-    Object.assign(process.env, { JOBS_SCHEMA: schema, DATABASE_URL: databaseUrl, ADMIN_TOKEN });
+    Object.assign(process.env, {
+      JOBS_SCHEMA: schema,
+      DATABASE_URL: databaseUrl,
+      ADMIN_TOKEN,
+      ADMIN_VIEWER_TOKEN,
+    });
   }
 
   async api(): Promise<HttpApp> {
@@ -29,9 +36,9 @@ export class SampleApps {
     return await this.#serve(ApiModule);
   }
 
-  async admin(): Promise<HttpApp> {
+  async admin(adapter: "express" | "fastify" = "express"): Promise<HttpApp> {
     const { AdminAppModule } = await import("../../apps/admin/src/admin-app.module.js");
-    return await this.#serve(AdminAppModule);
+    return await this.#serve(AdminAppModule, adapter);
   }
 
   async worker(): Promise<INestApplicationContext> {
@@ -48,8 +55,12 @@ export class SampleApps {
     await Promise.all(this.#apps.map((app) => app.close()));
   }
 
-  async #serve(module: Type<unknown>): Promise<HttpApp> {
-    const app = await NestFactory.create(module, { logger: false, abortOnError: false });
+  async #serve(module: Type<unknown>, adapter = "express"): Promise<HttpApp> {
+    const quiet = { logger: false, abortOnError: false } as const;
+    const app =
+      adapter === "fastify"
+        ? await NestFactory.create(module, new FastifyAdapter(), quiet)
+        : await NestFactory.create(module, quiet);
     this.#apps.push(app);
     await configureHttp(app).listen(0, "127.0.0.1");
     return new HttpApp(app, await app.getUrl());
@@ -101,3 +112,6 @@ export class HttpApp {
 
 /** The header that the admin app wants. */
 export const asAdmin = { authorization: `Bearer ${ADMIN_TOKEN}` };
+
+/** The same, of somebody who may only look. */
+export const asViewer = { authorization: `Bearer ${ADMIN_VIEWER_TOKEN}` };

@@ -6,7 +6,6 @@ import { JobsMetricsModule } from "nestjs-pg-jobs/prometheus";
 import { JobsHealthIndicator } from "nestjs-pg-jobs/terminus";
 import { JobsAdminModule, ProblemFilter } from "nestjs-pg-jobs-admin";
 import { Registry } from "prom-client";
-import { adminGuard } from "./auth/admin-guard.js";
 import { config } from "./config.js";
 import { HealthController } from "./health/health.controller.js";
 import { MetricsController } from "./metrics/metrics.controller.js";
@@ -17,7 +16,7 @@ import { MetricsController } from "./metrics/metrics.controller.js";
     JobsModule.forRoot({ connection: { url: config.databaseUrl }, schema: config.schema }),
     // Of its own, so that a process can have this app beside another one.
     JobsMetricsModule.forRoot({ registry: new Registry() }),
-    JobsAdminModule.forRoot({ guard: adminGuard }),
+    JobsAdminModule.forRoot({ tokens: config.tokens }),
     TerminusModule.forRoot({ logger: false }),
   ],
   controllers: [HealthController, MetricsController],

@@ -8,6 +8,8 @@ const environment = orExit(() =>
       HOST: field.host(),
       ADMIN_PORT: field.port(3001),
       ADMIN_TOKEN: field.secret(16),
+      ADMIN_OPERATOR_TOKEN: field.secret(16).optional(),
+      ADMIN_VIEWER_TOKEN: field.secret(16).optional(),
     },
     process.env,
   ),
@@ -19,5 +21,9 @@ export const config = {
   schema: environment.JOBS_SCHEMA,
   host: environment.HOST,
   port: environment.ADMIN_PORT,
-  token: environment.ADMIN_TOKEN,
+  tokens: {
+    admin: environment.ADMIN_TOKEN,
+    operator: environment.ADMIN_OPERATOR_TOKEN,
+    viewer: environment.ADMIN_VIEWER_TOKEN,
+  },
 };

@@ -1,5 +1,15 @@
-export { JobsAdminModule, type JobsAdminOptions } from "./jobs-admin.module.js";
+export { JobsAdminModule } from "./jobs-admin.module.js";
+export type { JobsAdminOptions } from "./jobs-admin.options.js";
+export type { AdminOperator } from "./auth/operator.js";
+export type { OperatorRequest } from "./auth/own-guard.js";
+export { ForRole } from "./auth/for-role.decorator.js";
+export { ADMIN_ROLES, type AdminRole } from "./auth/roles.js";
+export type { AdminTokens } from "./auth/tokens.js";
 export { type Problem, ProblemException } from "./problem.js";
 export { ProblemFilter } from "./problem.filter.js";
+export type { Withheld } from "./payloads/payloads.js";
+export type { DeadLetters } from "./dead-letters/dead-letters.controller.js";
+export type { JobDetails } from "./jobs/job-details.js";
+export type { QueueDetails, QueueSummary } from "./queues/queue-list.js";
+export type { Schedule } from "./schedules/schedules.controller.js";
 export type { Stats } from "./stats/stats.controller.js";
-export type { JobDetails } from "./jobs/jobs.controller.js";

@@ -1,41 +1,46 @@
 import {
-  type CanActivate,
   type DynamicModule,
   Inject,
+  Logger,
   Module,
-  type ModuleMetadata,
-  type NestModule,
+  type OnModuleInit,
   Optional,
-  type Type,
+  type Provider,
 } from "@nestjs/common";
-import { HttpAdapterHost, RouterModule } from "@nestjs/core";
-import { JobQueue, OptionsCheck, OptionsError } from "nestjs-pg-jobs";
-import { ADMIN_GUARD, AdminGuard } from "./admin.guard.js";
+import { ApplicationConfig, HttpAdapterHost, RouterModule } from "@nestjs/core";
+import { JobQueue, OptionsError } from "nestjs-pg-jobs";
+import { ADMIN_DOOR, type Door } from "./auth/door.js";
+import { Failures } from "./auth/failures.js";
+import { LoopbackDoor } from "./auth/loopback.js";
+import { ADMIN_GUARD, GuardDoor } from "./auth/own-guard.js";
+import { TokenDoor } from "./auth/tokens.js";
+import { DeadLettersController } from "./dead-letters/dead-letters.controller.js";
+import {
+  type JobsAdminOptions,
+  type ParsedAdminOptions,
+  parseAdminOptions,
+} from "./jobs-admin.options.js";
 import { JobsController } from "./jobs/jobs.controller.js";
-import { keepBodyTroubles, readRequeueBodies } from "./requeue-body.js";
-import { RootController } from "./root.controller.js";
+import { ADMIN_PATH, serveSlash } from "./mount.js";
+import { OPERATIONS } from "./openapi/operations.js";
+import { OpenApiController } from "./openapi/openapi.controller.js";
+import { Payloads } from "./payloads/payloads.js";
+import { Redaction } from "./payloads/redaction.js";
+import { QueuesController } from "./queues/queues.controller.js";
+import { readBodies } from "./request/bodies.js";
+import { RootController } from "./root/root.controller.js";
+import { SchedulesController } from "./schedules/schedules.controller.js";
 import { StatsController } from "./stats/stats.controller.js";
+import { WorkersController } from "./workers/workers.controller.js";
 
-/** The options of {@link JobsAdminModule.forRoot}. */
-export interface JobsAdminOptions {
-  /** Decides who may use it: a class, made with what `imports` exports, or an instance. Never absent. */
-  guard: Type<CanActivate> | CanActivate;
-  /** The modules that export what the guard injects; default none. */
-  imports?: NonNullable<ModuleMetadata["imports"]>;
-  /** Where it is mounted; default `'admin'`. */
-  path?: string;
-}
-
-const ADMIN_PATH = "nestjs-pg-jobs-admin:path";
-
-const OPTIONS = ["guard", "imports", "path"];
-
-/** The REST API for operators; needs `JobsModule.forRoot` beside it. Closed: without a guard it does not start. */
+/** The REST API for operators; needs `JobsModule.forRoot` beside it. Closed: without tokens or a guard it does not start. */
 @Module({})
-export class JobsAdminModule implements NestModule {
+export class JobsAdminModule implements OnModuleInit {
   constructor(
-    private readonly host: HttpAdapterHost,
-    @Inject(ADMIN_PATH) private readonly path: string,
+    host: HttpAdapterHost,
+    config: ApplicationConfig,
+    @Inject(ADMIN_PATH) path: string,
+    @Inject(ADMIN_DOOR) private readonly door: Door,
     @Optional() @Inject(JobQueue) jobs: JobQueue | undefined,
   ) {
     if (!jobs)
@@ -43,44 +48,64 @@ export class JobsAdminModule implements NestModule {
         "JobsModule.forRoot: expected in the same app, found none; import JobsModule.forRoot({ connection: { url } }) beside it",
       ]);
     // Here and not later: the app registers its parsers once everything is made.
-    readRequeueBodies(host, path, jobs.payloadLimit);
+    serveSlash(host, config, path);
+    readBodies(host, config, { path, payloadLimit: jobs.payloadLimit, operations: OPERATIONS });
   }
 
-  /** @throws OptionsError without a guard, or for an unknown option. */
+  /** @throws OptionsError with all problems: without tokens or a guard, for an unknown option. */
   static forRoot(options: JobsAdminOptions): DynamicModule {
-    const { guard, imports = [], path = "admin" } = checked(options);
+    const parsed = parseAdminOptions(options);
+    const { path, imports, redact, payloads } = parsed;
     return {
       module: JobsAdminModule,
       imports: [...imports, RouterModule.register([{ path, module: JobsAdminModule }])],
-      controllers: [RootController, StatsController, JobsController],
-      providers: [
-        AdminGuard,
-        { provide: ADMIN_PATH, useValue: path },
-        typeof guard === "function"
-          ? { provide: ADMIN_GUARD, useClass: guard }
-          : { provide: ADMIN_GUARD, useValue: guard },
+      controllers: [
+        RootController,
+        StatsController,
+        JobsController,
+        DeadLettersController,
+        QueuesController,
+        SchedulesController,
+        WorkersController,
+        OpenApiController,
       ],
+      providers: [
+        { provide: ADMIN_PATH, useValue: path },
+        { provide: Failures, useFactory: () => new Failures() },
+        { provide: Payloads, useValue: new Payloads(new Redaction(redact), payloads) },
+        ...doorOf(parsed),
+      ],
+      // What ForRole asks for in the module of its route.
+      exports: [ADMIN_DOOR, Failures],
     };
   }
 
-  /** Called between the body parsers of the app and its routes. */
-  configure(): void {
-    keepBodyTroubles(this.host, this.path);
+  onModuleInit(): void {
+    if (this.door instanceof LoopbackDoor)
+      new Logger("JobsAdmin").warn(
+        "DEVELOPMENT: the admin API asks nobody for a credential, and everybody on this machine is an admin. It answers to this machine only; give it tokens or a guard anywhere else.",
+      );
   }
 }
 
-function checked(options: JobsAdminOptions): JobsAdminOptions {
-  const given: Partial<JobsAdminOptions> = options ?? {};
-  const check = new OptionsCheck("options of JobsAdminModule.forRoot");
-  const guard = check.object("", given, OPTIONS) ? given.guard : undefined;
-  const guards =
+function doorOf({ tokens, guard, operator }: ParsedAdminOptions): Provider[] {
+  if (tokens)
+    return [
+      {
+        provide: ADMIN_DOOR,
+        inject: [HttpAdapterHost],
+        useFactory: (host: HttpAdapterHost) => new TokenDoor(tokens, host),
+      },
+    ];
+  if (!guard) return [{ provide: ADMIN_DOOR, useValue: new LoopbackDoor() }];
+  return [
     typeof guard === "function"
-      ? (guard.prototype as Partial<CanActivate>)
-      : (guard as CanActivate);
-  if (typeof guards?.canActivate !== "function")
-    check.add(
-      "guard: expected a guard (a class or an instance with canActivate), found none: the admin API is closed by default",
-    );
-  check.done();
-  return options;
+      ? { provide: ADMIN_GUARD, useClass: guard }
+      : { provide: ADMIN_GUARD, useValue: guard },
+    {
+      provide: ADMIN_DOOR,
+      inject: [ADMIN_GUARD],
+      useFactory: (own: ConstructorParameters<typeof GuardDoor>[0]) => new GuardDoor(own, operator),
+    },
+  ];
 }

@@ -6,18 +6,26 @@ import {
   Logger,
 } from "@nestjs/common";
 import { HttpAdapterHost } from "@nestjs/core";
-import { type ErrorCode, JobsError } from "nestjs-pg-jobs";
+import { type ErrorCode, JobsError, OptionsError } from "nestjs-pg-jobs";
 import { STATUS_CODES } from "node:http";
 import { type Problem, ProblemException, problem } from "./problem.js";
+import { withoutTraces } from "./without-traces.js";
 
 /** What the caller can do something about; every other error is ours. */
 const STATUS: Partial<Record<ErrorCode, number>> = {
+  CURSOR_INVALID: 400,
   JOB_ID_INVALID: 400,
   NOT_IN_ENCODING: 400,
+  OPTIONS_INVALID: 400,
   PAYLOAD_NOT_JSON: 400,
+  KIND_UNKNOWN: 404,
+  QUEUE_UNKNOWN: 404,
+  SCHEDULE_UNKNOWN: 404,
+  JOB_LOCKED: 409,
   PAYLOAD_TOO_LARGE: 413,
   DATABASE_UNAVAILABLE: 503,
   DATABASE_REFUSED: 503,
+  ENQUEUE_OUTCOME_UNKNOWN: 503,
   SCHEMA_NOT_READY: 503,
 };
 
@@ -43,6 +51,7 @@ export class ProblemFilter implements ExceptionFilter {
     const answer = problemOf(error);
     if (answer.code === "INTERNAL") this.#logger.error("Request failed", error);
     else if (answer.status >= 500) this.#logger.warn("Request failed", { code: answer.code });
+    withoutTraces(httpAdapter, response);
     httpAdapter.setHeader(response, "content-type", "application/problem+json");
     if (answer.status === 503) httpAdapter.setHeader(response, "retry-after", "5");
     httpAdapter.reply(response, answer, answer.status);
@@ -56,21 +65,24 @@ function problemOf(error: unknown): Problem {
     // its message is for those who enqueue
     const away = "The database does not answer; repeat the request later.";
     const detail = error.code === "DATABASE_UNAVAILABLE" ? away : error.message;
-    return problem(STATUS[error.code]!, error.code, detail);
+    const problems = error instanceof OptionsError ? { problems: error.problems } : {};
+    return problem(STATUS[error.code]!, error.code, detail, problems);
   }
   if (error instanceof HttpException) {
     const status = error.getStatus();
     return problem(status, codeOf(status), status < 500 ? error.message : "The request failed.");
   }
-  const { status, expose, message } = error as {
-    status?: unknown;
-    expose?: unknown;
-    message: string;
-  };
-  // what the body parser throws
-  if (expose === true && typeof status === "number" && status >= 400 && status < 500)
-    return problem(status, codeOf(status), message);
+  const status = statusOf(error);
+  if (status !== undefined) return problem(status, codeOf(status), (error as Error).message);
   return problem(500, "INTERNAL", "The request failed; the log of the server says why.");
+}
+
+/** What the body parser of Express, or Fastify, says of a request. */
+function statusOf(error: unknown): number | undefined {
+  const { status, statusCode, expose, code } = (error ?? {}) as Record<string, unknown>;
+  const fastify = typeof code === "string" && code.startsWith("FST_ERR_");
+  const found = expose === true ? status : fastify ? statusCode : undefined;
+  return typeof found === "number" && found >= 400 && found < 500 ? found : undefined;
 }
 
 /** `404` → `NOT_FOUND`. */

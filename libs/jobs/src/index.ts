@@ -2,6 +2,8 @@
 export { OptionsCheck } from "./job/options-check.js";
 /** @internal For the packages beside this one. */
 export { parseCron } from "./job/cron.js";
+/** @internal For the packages beside this one. */
+export { upcomingTicks } from "./job/upcoming-ticks.js";
 export { JobsModule } from "./jobs.module.js";
 export {
   type BatchOptions,
@@ -82,11 +84,17 @@ export type { ErrorReport } from "./job/error-report.js";
 export { JOB_STATES, type JobState } from "./job/state.js";
 export type { StandardSchemaV1 } from "./job/standard-schema.js";
 export { Events } from "./observe/events.js";
-export type { JobFilter, PageOptions } from "./job/job-filter.js";
+export {
+  LISTED_STATES,
+  type JobFilter,
+  type ListedState,
+  type PageOptions,
+} from "./job/job-filter.js";
 export type { HistoryEvent, HistoryEventName } from "./store/reads/history.js";
 export type { LogPageOptions } from "./job/log-page.js";
 export type { JobLogLine, JobProgress } from "./store/reads/reports.js";
 export type { AttemptError, JobSummary, JobView } from "./store/reads/job.js";
+export type { KindDeaths } from "./store/reads/deaths.js";
 export type { KindCounts, QueueCounts, QueueHealth } from "./store/reads/stats.js";
 export type { WorkerView } from "./store/reads/workers.js";
 export type { QueueView } from "./store/queues/pauses.js";

@@ -1,109 +1,85 @@
+import { Param } from "@nestjs/common";
 import {
-  Body,
-  Controller,
-  Get,
-  Header,
-  HttpCode,
-  Param,
-  Post,
-  UseFilters,
-  UseGuards,
-} from "@nestjs/common";
-import {
-  type AttemptError,
   type HistoryEvent,
   JobInspector,
+  type JobLogPage,
+  type JobPage,
   JobQueue,
-  type JobView,
 } from "nestjs-pg-jobs";
-import { AdminGuard } from "../admin.guard.js";
-import { JsonBodyGuard } from "../json-body.guard.js";
-import { ProblemException } from "../problem.js";
-import { ProblemFilter } from "../problem.filter.js";
+import { type AdminOperator, Asker } from "../auth/operator.js";
+import { AdminController } from "../operation/admin-controller.decorator.js";
+import { type InputOf, Serves } from "../operation/operation.js";
+import { Payloads } from "../payloads/payloads.js";
+import { Input } from "../request/input.js";
+import { type JobDetails, jobDetails } from "./job-details.js";
+import { cancelJob, getHistory, getJob, getLogs, listJobs, requeueJob } from "./jobs.operations.js";
+import { notCancelled, notRequeued, refuseEdit, unknownJob } from "./refusals.js";
 
-/** What `GET /admin/jobs/:id` answers. */
-export interface JobDetails extends JobView {
-  /** Each failed attempt with its error, stack and causes, oldest first. */
-  errors: AttemptError[];
-}
-
-@Controller("jobs")
-@UseGuards(AdminGuard)
-@UseFilters(ProblemFilter)
+@AdminController()
 export class JobsController {
   constructor(
     private readonly inspector: JobInspector,
     private readonly jobs: JobQueue,
+    private readonly payloads: Payloads,
   ) {}
 
-  @Get(":id")
-  @Header("cache-control", "no-store")
-  async get(@Param("id") id: string): Promise<JobDetails> {
-    const job = await this.inspector.get(id);
-    if (!job) throw unknownJob(id);
-    return { ...job, errors: await this.inspector.attempts(id) };
+  @Serves(listJobs)
+  async list(@Input() { query }: InputOf<typeof listJobs>): Promise<JobPage> {
+    const { limit, after, ...filter } = query;
+    return await this.inspector.list(filter, { limit, after });
   }
 
-  /** What happened to it, in order. */
-  @Get(":id/history")
-  @Header("cache-control", "no-store")
-  async history(@Param("id") id: string): Promise<HistoryEvent[]> {
+  @Serves(getJob)
+  async get(@Param("id") id: string, @Asker() operator: AdminOperator): Promise<JobDetails> {
+    const details = await jobDetails(this.inspector, id);
+    if (!details) throw unknownJob(id);
+    return {
+      ...this.payloads.of(details, operator),
+      errors: this.payloads.errors(details.errors, operator),
+      history: details.history && this.payloads.history(details.history, operator),
+    };
+  }
+
+  @Serves(getHistory)
+  async history(
+    @Param("id") id: string,
+    @Asker() operator: AdminOperator,
+  ): Promise<HistoryEvent[]> {
     const events = await this.inspector.history(id);
     if (events.length === 0) throw unknownJob(id);
-    return events;
+    return this.payloads.history(events, operator);
+  }
+
+  @Serves(getLogs)
+  async logs(
+    @Param("id") id: string,
+    @Input() { query }: InputOf<typeof getLogs>,
+  ): Promise<JobLogPage> {
+    const page = await this.inspector.logs(id, query);
+    if (page.items.length === 0 && !(await this.inspector.get(id))) throw unknownJob(id);
+    return page;
   }
 
   /** The statement decides; the job is read only to say afterwards why not. */
-  @Post(":id/requeue")
-  @HttpCode(200)
-  @UseGuards(JsonBodyGuard)
+  @Serves(requeueJob)
   async requeue(
     @Param("id") id: string,
-    @Body() body: unknown,
+    @Asker() operator: AdminOperator,
+    @Input() { body }: InputOf<typeof requeueJob>,
   ): Promise<{ id: string; state: "queued" }> {
-    const answer = await this.jobs.requeue(id, requeueOptions(body));
-    switch (answer) {
-      case "queued":
-        return { id, state: "queued" };
-      case "unknown":
-        throw unknownJob(id);
-      case "not-requeueable":
-      case "key-taken": {
-        const job = await this.inspector.get(id);
-        const state = job?.state ?? "unknown";
-        throw answer === "key-taken"
-          ? new ProblemException(
-              409,
-              "KEY_TAKEN",
-              `Another unfinished job holds the key of job ${id}.`,
-              {
-                state,
-                key: job?.key,
-              },
-            )
-          : new ProblemException(
-              409,
-              "JOB_NOT_REQUEUEABLE",
-              `Only a dead or cancelled job can be requeued; job ${id} is ${state}.`,
-              { state },
-            );
-      }
-    }
+    const { payload } = body;
+    if (payload !== undefined) refuseEdit(payload, operator, this.payloads);
+    const answer = await this.jobs.requeue(id, payload === undefined ? {} : { payload });
+    if (answer !== "queued") throw notRequeued(id, answer, await this.inspector.get(id));
+    return { id, state: "queued" };
   }
-}
 
-const unknownJob = (id: string) =>
-  new ProblemException(404, "JOB_UNKNOWN", `There is no job ${id}.`);
-
-/** No body, `{}` or `{ payload }`. */
-function requeueOptions(body: unknown): { payload?: unknown } {
-  if (body === undefined || body === null) return {};
-  const object = typeof body === "object" && !Array.isArray(body);
-  const others = object ? Object.keys(body).filter((key) => key !== "payload") : [];
-  if (object && others.length === 0) return body;
-  throw new ProblemException(
-    400,
-    "BODY_INVALID",
-    `Expected no body, or an object with "payload" and nothing else${others.length > 0 ? `, found ${others.slice(0, 5).join(", ")}` : ""}.`,
-  );
+  @Serves(cancelJob)
+  async cancel(
+    @Param("id") id: string,
+  ): Promise<{ id: string; answer: "cancelled" | "requested" }> {
+    const answer = await this.jobs.cancel(id);
+    if (answer === "cancelled" || answer === "requested") return { id, answer };
+    throw notCancelled(id, answer, await this.inspector.get(id));
+  }
 }

@@ -1,9 +1,9 @@
-import { Controller, Get, Header, UseFilters, UseGuards } from "@nestjs/common";
 import { JobInspector, type KindCounts, type QueueHealth } from "nestjs-pg-jobs";
-import { AdminGuard } from "../admin.guard.js";
-import { ProblemFilter } from "../problem.filter.js";
+import { AdminController } from "../operation/admin-controller.decorator.js";
+import { Serves } from "../operation/operation.js";
+import { getStats } from "./stats.operations.js";
 
-/** What `GET /admin/stats` answers. */
+/** What `GET stats` answers. */
 export interface Stats {
   /** Jobs by queue, kind and state. */
   counts: KindCounts[];
@@ -13,14 +13,11 @@ export interface Stats {
   unknownKinds: { queue: string; kind: string }[];
 }
 
-@Controller("stats")
-@UseGuards(AdminGuard)
-@UseFilters(ProblemFilter)
+@AdminController()
 export class StatsController {
   constructor(private readonly inspector: JobInspector) {}
 
-  @Get()
-  @Header("cache-control", "no-store")
+  @Serves(getStats)
   async stats(): Promise<Stats> {
     const [counts, queues, unknownKinds] = await Promise.all([
       this.inspector.counts(),

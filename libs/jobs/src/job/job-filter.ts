@@ -2,10 +2,16 @@ import { BadCursorError } from "./errors.js";
 import { OptionsCheck, describe } from "./options-check.js";
 import { JOB_STATES, type JobState } from "./state.js";
 
+/** What to look for: a state, or a part of those that are queued: `scheduled` (due later), `retrying` (has failed before). */
+export type ListedState = JobState | "scheduled" | "retrying";
+
+/** Every {@link ListedState}. */
+export const LISTED_STATES: readonly ListedState[] = [...JOB_STATES, "scheduled", "retrying"];
+
 /** Which jobs to list; all that is said must hold. */
 export interface JobFilter {
-  /** One state, or several. */
-  state?: JobState | readonly JobState[];
+  /** One state, or several: jobs in any of them. */
+  state?: ListedState | readonly ListedState[];
   queue?: string;
   kind?: string;
   key?: string;
@@ -30,7 +36,7 @@ export interface PageOptions {
 
 /** {@link JobFilter} after its check; null: not said. */
 export interface ParsedJobFilter {
-  readonly states: readonly JobState[];
+  readonly states: readonly ListedState[];
   readonly queue: string | null;
   readonly kind: string | null;
   readonly key: string | null;
@@ -76,17 +82,17 @@ export function parseList(
   return { filter: parsed, limit: most, before: after === undefined ? null : parseCursor(after) };
 }
 
-function states(check: OptionsCheck, value: unknown): readonly JobState[] {
+function states(check: OptionsCheck, value: unknown): readonly ListedState[] {
   if (value === undefined) return JOB_STATES;
   if (!Array.isArray(value)) {
-    const one = check.word("filter.state", value, JOB_STATES);
+    const one = check.word("filter.state", value, LISTED_STATES);
     return one === undefined ? [] : [one];
   }
-  if (value.length === 0 || value.length > JOB_STATES.length)
-    check.add(`filter.state: expected 1..${JOB_STATES.length} states, found ${value.length}`);
-  const some = value.slice(0, JOB_STATES.length).map((one: unknown, at) =>
+  if (value.length === 0 || value.length > LISTED_STATES.length)
+    check.add(`filter.state: expected 1..${LISTED_STATES.length} states, found ${value.length}`);
+  const some = value.slice(0, LISTED_STATES.length).map((one: unknown, at) =>
     // An absent one would pass as not said.
-    check.word(`filter.state[${at}]`, one ?? null, JOB_STATES),
+    check.word(`filter.state[${at}]`, one ?? null, LISTED_STATES),
   );
   return [...new Set(some.filter((one) => one !== undefined))];
 }

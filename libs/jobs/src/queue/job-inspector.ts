@@ -1,9 +1,11 @@
+import { type Duration, durationMs } from "../job/duration.js";
 import type { FollowOptions } from "../job/follow-options.js";
 import { type JobFilter, type PageOptions, formatCursor, parseList } from "../job/job-filter.js";
 import { OptionsCheck, isName, readable } from "../job/options-check.js";
 import { type LogPageOptions, formatLogCursor, parseLogPage } from "../job/log-page.js";
 import { parseJobId } from "../job/job-id.js";
 import { unknownQueue } from "../job/unknown-queue.js";
+import { type KindDeaths, deaths } from "../store/reads/deaths.js";
 import { type HistoryEvent, history } from "../store/reads/history.js";
 import {
   type AttemptError,
@@ -146,6 +148,16 @@ export class JobInspector {
     return await this.#read(() => counts(this.store.aside));
   }
 
+  /**
+   * What has died lately and is dead still, by queue and kind, the most first; what has died before costs nothing.
+   * @param within at most so long ago; default an hour.
+   * @throws OptionsError
+   */
+  async deaths(within: Duration = HOUR_MS): Promise<KindDeaths[]> {
+    const ms = durationMs(within, "within");
+    return await this.#read(() => deaths(this.store.aside, ms));
+  }
+
   /** Every queue with its jobs by state, from the same counters. */
   async queues(): Promise<QueueCounts[]> {
     return await this.#read(() => queueCounts(this.store.aside));
@@ -189,6 +201,7 @@ export class JobInspector {
   }
 }
 
+const HOUR_MS = 3_600_000;
 const SUBJECT = "queues of JobInspector.health";
 
 function checkQueues(queues: unknown): string[] | null {

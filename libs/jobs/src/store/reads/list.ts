@@ -14,7 +14,8 @@ export const LOOKED_AT_MOST = 20_000;
 // OFFSET 0 keeps each look-up by its key: as joins the planner may turn them round, and read a table whole.
 const lookedText = (jobs: string, letters: readonly string[]) => `
     select merged.id, merged.queue_id, merged.created_at, row_number() over (order by merged.id desc) as place,
-      merged.state = any($6::text[])
+      (merged.state = any($6::text[]) or merged.state = 'queued'
+          and (merged.later and 'scheduled' = any($6::text[]) or merged.failed and 'retrying' = any($6::text[])))
         and ($7::text is null or merged.queue_id = (select q.id from ${jobs}.queue q where q.name = $7::text))
         and ($8::text is null or merged.kind = $8::text)
         and ($9::text is null or coalesce(merged.key = $9::text, false))
@@ -24,25 +25,28 @@ const lookedText = (jobs: string, letters: readonly string[]) => `
         and (merged.finished_at is null or merged.finished_at >= $13::timestamptz and merged.finished_at < $14::timestamptz)
         as fits
     from (
-      select u.id, u.queue_id, u.kind, u.lane, u.key, u.created_at, u.finished_at, u.state
+      select u.id, u.queue_id, u.kind, u.lane, u.key, u.created_at, u.finished_at, u.state, u.later, u.failed
       from (
         (select j.id, j.queue_id, j.kind, j.lane, j.key, j.created_at, null::timestamptz as finished_at,
-           case when j.lease_until >= now() then 'running' else 'queued' end as state
+           case when j.lease_until >= now() then 'running' else 'queued' end as state,
+           j.run_at > now() as later, j.failures > 0 as failed
          from ${jobs}.job j
          where $1::boolean and $9::text is null and j.id < $4::bigint
          order by j.id desc limit $5::integer)
         union all
-        (select held.id, held.queue_id, held.kind, held.lane, held.key, held.created_at, null::timestamptz, held.state
+        (select held.id, held.queue_id, held.kind, held.lane, held.key, held.created_at, null::timestamptz,
+           held.state, held.later, held.failed
          from (select distinct l.queue_id, l.kind from ${jobs}.lane l) k
          cross join lateral (
            select j.id, j.queue_id, j.kind, j.lane, j.key, j.created_at,
-             case when j.lease_until >= now() then 'running' else 'queued' end as state
+             case when j.lease_until >= now() then 'running' else 'queued' end as state,
+             j.run_at > now() as later, j.failures > 0 as failed
            from ${jobs}.job j where j.queue_id = k.queue_id and j.kind = k.kind and j.key = $9::text offset 0) held
          where $1::boolean and $9::text is not null and held.id < $4::bigint
          order by held.id desc limit $5::integer)
         union all
         (select d.id, d.queue_id, d.kind, d.lane, d.key, d.created_at, d.finished_at,
-           case d.state when 1 then 'succeeded' when 2 then 'skipped' else 'cancelled' end
+           case d.state when 1 then 'succeeded' when 2 then 'skipped' else 'cancelled' end, false, false
          from ${jobs}.done d
          where $2::boolean and d.id < $4::bigint
            and d.finished_at >= $15::timestamptz and d.finished_at < $16::timestamptz
@@ -50,7 +54,7 @@ const lookedText = (jobs: string, letters: readonly string[]) => `
         ${letters
           .map(
             (table) => `union all
-        (select d.id, d.queue_id, d.kind, d.lane, d.key, d.created_at, d.finished_at, 'dead'
+        (select d.id, d.queue_id, d.kind, d.lane, d.key, d.created_at, d.finished_at, 'dead', false, false
          from ${jobs}.${table} d
          where $3::boolean and d.id < $4::bigint
          order by d.id desc limit $5::integer)`,
@@ -135,7 +139,8 @@ function valuesOf(filter: ParsedJobFilter, before: string | null): unknown[] {
   const { states } = filter;
   const unfinished = filter.finishedSince === null && filter.finishedBefore === null;
   return [
-    unfinished && (states.includes("queued") || states.includes("running")),
+    unfinished &&
+      states.some((state) => ["queued", "running", "scheduled", "retrying"].includes(state)),
     states.some((state) => ["succeeded", "skipped", "cancelled"].includes(state)),
     states.includes("dead"),
     before ?? MAX_BIGINT,

@@ -1,0 +1,24 @@
+import { about, integer, list, object, orNull, ref, text } from "../openapi/schema.js";
+import { PAGE_OF_JOBS } from "../jobs/jobs.operations.js";
+import { operation } from "../operation/operation.js";
+
+export const listDeadLetters = operation({
+  id: "listDeadLetters",
+  method: "get",
+  path: "dead-letters",
+  role: "viewer",
+  summary: "Jobs that need a person, newest first, and what has died within the last hour",
+  query: PAGE_OF_JOBS,
+  answer: object({
+    items: list(ref("JobSummary")),
+    next: orNull(text),
+    searchedBackTo: orNull({ type: "string", format: "date-time" }),
+    lastHour: about(
+      "What has died within the last hour and is dead still, the most first; of each queue the newest 10,001 are looked at. Null on all pages but the first.",
+      orNull(list(object({ queue: text, kind: text, dead: integer }))),
+    ),
+  }),
+  problems: { 400: ["CURSOR_INVALID"] },
+});
+
+export const DEAD_LETTER_OPERATIONS = [listDeadLetters];

@@ -1,0 +1,34 @@
+import { DEAD_LETTER_OPERATIONS } from "../dead-letters/dead-letters.operations.js";
+import { JOB_OPERATIONS } from "../jobs/jobs.operations.js";
+import { JOB_SCHEMAS } from "../jobs/jobs.schemas.js";
+import type { Operation } from "../operation/operation.js";
+import { QUEUE_OPERATIONS } from "../queues/queues.operations.js";
+import { QUEUE_SCHEMAS } from "../queues/queues.schemas.js";
+import { getRoutes } from "../root/root.operations.js";
+import { SCHEDULE_OPERATIONS } from "../schedules/schedules.operations.js";
+import { SCHEDULE_SCHEMAS } from "../schedules/schedules.schemas.js";
+import { STATS_OPERATIONS, STATS_SCHEMAS } from "../stats/stats.operations.js";
+import { WORKER_OPERATIONS, WORKER_SCHEMAS } from "../workers/workers.operations.js";
+import { getOpenApi } from "./openapi.operations.js";
+import type { Schema } from "./schema.js";
+
+/** Every operation of the API. */
+export const OPERATIONS: readonly Operation[] = [
+  getRoutes,
+  ...STATS_OPERATIONS,
+  ...JOB_OPERATIONS,
+  ...DEAD_LETTER_OPERATIONS,
+  ...QUEUE_OPERATIONS,
+  ...SCHEDULE_OPERATIONS,
+  ...WORKER_OPERATIONS,
+  getOpenApi,
+];
+
+/** What they answer, by name. */
+export const SCHEMAS: Readonly<Record<string, Schema>> = {
+  ...STATS_SCHEMAS,
+  ...JOB_SCHEMAS,
+  ...QUEUE_SCHEMAS,
+  ...SCHEDULE_SCHEMAS,
+  ...WORKER_SCHEMAS,
+};

@@ -1,0 +1,77 @@
+import type { AttemptError, ErrorReport, HistoryEvent } from "nestjs-pg-jobs";
+import type { AdminOperator } from "../auth/operator.js";
+import { type AdminRole, reaches } from "../auth/roles.js";
+import { REDACTED, type Redaction } from "./redaction.js";
+
+/** Said in an answer from which something was left out. */
+export interface Withheld {
+  /** The members that are absent. */
+  members: string[];
+  /** The role that sees them. */
+  role: AdminRole;
+}
+
+/** What is left of something that has a payload. */
+export type Visible<T> = Omit<T, "payload" | "result"> & {
+  payload?: unknown;
+  result?: unknown;
+  withheld?: Withheld;
+};
+
+/** What an operator sees of payloads, results and what quotes them. */
+export class Payloads {
+  constructor(
+    private readonly redaction: Redaction,
+    private readonly role: AdminRole,
+  ) {}
+
+  /** Where a payload that is to be stored has what is only shown instead of something; undefined: nowhere. */
+  placeholderIn(payload: unknown): string | undefined {
+    return this.redaction.placeholderIn("payload", payload);
+  }
+
+  /** A job or a schedule, with its payload and result as far as he may see them. */
+  of<T extends { payload: unknown; result?: unknown }>(
+    one: T,
+    operator: AdminOperator,
+  ): Visible<T> {
+    const seen = { ...one } as unknown as Visible<T>;
+    const members = ["payload", "result"].filter((member) => member in one);
+    if (this.#visibleTo(operator)) {
+      seen.payload = this.redaction.of("payload", one.payload);
+      if (members.includes("result")) seen.result = this.redaction.of("result", one.result);
+      return seen;
+    }
+    delete seen.payload;
+    delete seen.result;
+    return Object.assign(seen, { withheld: { members, role: this.role } });
+  }
+
+  errors(errors: readonly AttemptError[], operator: AdminOperator): AttemptError[] {
+    return errors.map((one) => ({ ...one, error: this.#report(one.error, operator) }));
+  }
+
+  history(events: readonly HistoryEvent[], operator: AdminOperator): HistoryEvent[] {
+    return events.map((one) =>
+      one.error === null ? one : { ...one, error: this.#report(one.error, operator) },
+    );
+  }
+
+  #visibleTo(operator: AdminOperator): boolean {
+    return reaches(operator.role, this.role);
+  }
+
+  /** What a schema says of a payload may quote it. */
+  #report(report: ErrorReport, operator: AdminOperator): ErrorReport {
+    const { issues, cause, errors, ...rest } = report;
+    const shown = this.redaction.some
+      ? issues?.map(({ path }) => ({ path, message: REDACTED }))
+      : issues;
+    return {
+      ...rest,
+      ...(shown && this.#visibleTo(operator) ? { issues: shown } : {}),
+      ...(cause ? { cause: this.#report(cause, operator) } : {}),
+      ...(errors ? { errors: errors.map((one) => this.#report(one, operator)) } : {}),
+    };
+  }
+}

@@ -1,0 +1,103 @@
+import { list, object, ref } from "../openapi/schema.js";
+import { operation } from "../operation/operation.js";
+import { json, key, name, required, time, words } from "../request/field.js";
+
+const UNKNOWN = { 404: ["QUEUE_UNKNOWN", "KIND_UNKNOWN"] };
+
+/** Which part of a queue is meant. */
+const PART = {
+  kind: name("Of this kind only."),
+  key: key("Of this key only, as a limit of the queue, or of the kind, reads it from payloads."),
+  keyPath: words("Which limit reads that key, where several have keys."),
+};
+const WHY = { why: words("Why, for those who look."), by: words("Ignored: it is who asks.") };
+
+const LIMIT = {
+  type: "object",
+  properties: {
+    max: { type: "integer", minimum: 1, maximum: 1_000_000 },
+    key: { type: "string", description: "Where the key stands in payloads: so many for each." },
+  },
+  required: ["max"],
+  additionalProperties: false,
+};
+const RATE = {
+  ...LIMIT,
+  properties: {
+    ...LIMIT.properties,
+    per: {
+      type: ["integer", "string"],
+      description: "The window: ms, or such as '1m'; 100 ms to 30 days.",
+    },
+  },
+  required: ["max", "per"],
+};
+/** One, several, or null: none. */
+const bounds = (schema: object) => ({
+  anyOf: [schema, { type: "array", items: schema }, { type: "null" }],
+});
+
+export const listQueues = operation({
+  id: "listQueues",
+  method: "get",
+  path: "queues",
+  role: "viewer",
+  summary: "All queues by name: what is in them, how they are doing, what of them is paused",
+  answer: object({ items: list(ref("Queue")) }),
+});
+
+export const getQueue = operation({
+  id: "getQueue",
+  method: "get",
+  path: "queues/:name",
+  role: "viewer",
+  summary: "A queue, with its limits and what they count",
+  answer: ref("QueueDetails"),
+  problems: { 404: ["QUEUE_UNKNOWN"] },
+});
+
+export const pauseQueue = operation({
+  id: "pauseQueue",
+  method: "post",
+  path: "queues/:name/pause",
+  role: "operator",
+  summary: "Start no job of a queue, of one of its kinds or of one key any more",
+  description:
+    "What runs goes on. A pause that stands is changed to what this says, its beginning stays.",
+  body: { ...WHY, until: time("It goes on by itself then; absent: when it is resumed."), ...PART },
+  answer: ref("QueuePauses"),
+  problems: UNKNOWN,
+});
+
+export const resumeQueue = operation({
+  id: "resumeQueue",
+  method: "delete",
+  path: "queues/:name/pause",
+  role: "operator",
+  summary: "Let it go on: what is resumed is what was paused",
+  query: PART,
+  answer: ref("QueuePauses"),
+  problems: UNKNOWN,
+});
+
+export const limitQueue = operation({
+  id: "limitQueue",
+  method: "patch",
+  path: "queues/:name",
+  role: "operator",
+  summary: "Bound a queue, or one of its kinds, in all processes",
+  description:
+    "Both are set together, so both are said: null takes all limits, or rates, away. It holds until the code of a worker says something else than before.",
+  body: {
+    limit: required(
+      json("How many run at once, for all jobs or for each key; null: any number.", bounds(LIMIT)),
+    ),
+    rate: required(json("How many start in any window; null: any number.", bounds(RATE))),
+    kind: name("Of this kind; absent: of the queue as a whole."),
+    ...WHY,
+  },
+  answer: object({ limits: list(ref("Limit")) }),
+  problems: UNKNOWN,
+});
+
+export const QUEUE_OPERATIONS = [listQueues, getQueue, pauseQueue, resumeQueue, limitQueue];

@@ -1,0 +1,133 @@
+import type { ApplicationConfig, HttpAdapterHost } from "@nestjs/core";
+import { mountPattern, patternOf } from "../mount.js";
+import type { Operation } from "../operation/operation.js";
+import { ProblemException } from "../problem.js";
+import { type AnyRequest, type RawRequest, addressOf, rawOf } from "./raw-request.js";
+
+// Frameworks parse bodies before anybody asks a guard, each with other limits and other errors. Those of our routes are
+// read here, before: who has no credential is told that, and not what is wrong with his body; and a requeue takes what
+// the queue takes. What has been read is no body any more, for whatever parser comes next.
+
+/** What came with a request. */
+export interface Body {
+  /** The media type that it said; undefined: there is no body. */
+  type: string | undefined;
+  value?: unknown;
+  /** What is wrong with it. */
+  trouble?: Error;
+}
+
+const bodies = new WeakMap<RawRequest, Body>();
+
+/** Longer ones say nothing that these routes understand. */
+const LONGEST = 65_536;
+/** Space and escapes make a payload longer than it is when it is enqueued. */
+const longestFor = (payloadLimit: number): number => 2 * payloadLimit + 1_024;
+
+/** What came with this request; where the app is mounted in some other way, what its parser has made of it. */
+export function bodyOf(request: AnyRequest): Body {
+  const raw = rawOf(request);
+  const known = bodies.get(raw);
+  if (known) return known;
+  return hasBody(raw) ? { type: mediaType(raw), value: request.body } : { type: undefined };
+}
+
+export interface Reading {
+  /** Where the module is mounted. */
+  path: string;
+  payloadLimit: number;
+  operations: readonly Operation[];
+}
+
+/** To be called before the app registers its parsers. */
+export function readBodies(
+  { httpAdapter }: HttpAdapterHost,
+  config: ApplicationConfig,
+  { path, payloadLimit, operations }: Reading,
+): void {
+  let ours: RegExp | undefined;
+  httpAdapter?.use(function readAdminBody(request: RawRequest, _: object, next: () => void) {
+    // Only now: the prefix may be set after the modules are made.
+    ours ??= routes(config, path, operations);
+    const asked = addressOf(request).path;
+    if (request.readableEnded || !ours.test(`${request.method} ${asked}`)) return next();
+    const limit = /\/requeue\/?$/i.test(asked) ? longestFor(payloadLimit) : LONGEST;
+    void read(request, limit, payloadLimit)
+      .then((body) => {
+        bodies.set(request, body);
+        for (const name of ["content-type", "content-length", "transfer-encoding"] as const)
+          delete request.headers[name];
+      })
+      .finally(next);
+  });
+}
+
+/** Those of our routes that may be sent something. */
+function routes(config: ApplicationConfig, path: string, operations: readonly Operation[]): RegExp {
+  const mount = mountPattern(config, path);
+  const unsafe = operations
+    .filter(({ method }) => method !== "get")
+    .map((one) => `${one.method} ${mount}${patternOf(one.path, true)}/?`);
+  return new RegExp(`^(?:${unsafe.join("|")})$`, "i");
+}
+
+const hasBody = ({ headers }: RawRequest): boolean =>
+  headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+
+const mediaType = ({ headers }: RawRequest): string =>
+  headers["content-type"]?.split(";")[0]!.trim().toLowerCase().slice(0, 64) || "none";
+
+async function read(request: RawRequest, limit: number, payloadLimit: number): Promise<Body> {
+  if (!hasBody(request)) return { type: undefined };
+  const type = mediaType(request);
+  try {
+    const bytes = await bytesOf(request, limit, payloadLimit);
+    if (bytes.length === 0) return { type: undefined };
+    if (!isPlainJson(request)) return { type, trouble: notJson(request.headers["content-type"]) };
+    return { type, value: parsed(bytes) };
+  } catch (error) {
+    return { type, trouble: error as Error };
+  }
+}
+
+async function bytesOf(request: RawRequest, limit: number, payloadLimit: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  // To its end, whatever comes: a client that still sends hears no answer.
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length <= limit) chunks.push(chunk);
+    else chunks.length = 0;
+  }
+  if (length <= limit) return Buffer.concat(chunks);
+  const what = limit === LONGEST ? "" : `, for a payload of at most ${payloadLimit} (payloadLimit)`;
+  throw new ProblemException(
+    413,
+    "PAYLOAD_TOO_LARGE",
+    `Expected a body of at most ${limit} bytes${what}, found ${length}.`,
+  );
+}
+
+function parsed(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString("utf8")) as unknown;
+  } catch {
+    throw new ProblemException(400, "BAD_REQUEST", "Expected JSON, found something else.");
+  }
+}
+
+/** In UTF-8 and not compressed. */
+function isPlainJson({ headers }: RawRequest): boolean {
+  const type = /^application\/json *(?:; *charset=["']?utf-8["']?)?$/i;
+  return (
+    type.test(headers["content-type"]?.trim() ?? "") &&
+    (headers["content-encoding"] ?? "identity") === "identity"
+  );
+}
+
+export const notJson = (type = "none"): ProblemException =>
+  new ProblemException(
+    415,
+    "UNSUPPORTED_MEDIA_TYPE",
+    `Expected no body, or content-type: application/json in UTF-8 and not compressed, found ${type.slice(0, 64)}.`,
+  );

@@ -1,0 +1,96 @@
+import type { OptionsCheck } from "nestjs-pg-jobs";
+import type { Schema } from "../openapi/schema.js";
+
+/** A parameter of a query, or a member of a body. */
+export interface Field<T> {
+  readonly schema: Schema;
+  readonly about: string;
+  /** A body without it is refused. */
+  readonly required?: boolean;
+  /** In a query: may be given several times, or with commas between. */
+  readonly many?: boolean;
+  /** Says to `check` what does not fit; undefined then, and when it is absent. */
+  read(check: OptionsCheck, at: string, value: unknown): T | undefined;
+}
+
+/** Fields by name. */
+export type Fields = Readonly<Record<string, Field<unknown>>>;
+
+/** What was read of fields. */
+export type ValuesOf<F> = { [K in keyof F]?: F[K] extends Field<infer T> ? T : never };
+
+const NAME = "1..64 characters without control characters";
+const KEY = /^[^\0\p{Cs}]{1,512}$/u;
+const MAX_WORDS = 1_000;
+const TIME = /^(\d{4})-(\d{2})-(\d{2})T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/;
+
+/** The name of a queue, a kind or a schedule. */
+export const name = (about: string): Field<string> => ({
+  about,
+  schema: { type: "string", minLength: 1, maxLength: 64, description: NAME },
+  read: (check, at, value) => check.name(at, value),
+});
+
+export const key = (about: string): Field<string> => ({
+  about,
+  schema: { type: "string", minLength: 1, maxLength: 512 },
+  read: (check, at, value) =>
+    value === undefined || (typeof value === "string" && value.length <= 1_024 && KEY.test(value))
+      ? value
+      : check.expected(at, "1..512 characters without NUL", value),
+});
+
+/** Text for people. */
+export const words = (about: string): Field<string> => ({
+  about,
+  schema: { type: "string", maxLength: MAX_WORDS },
+  read: (check, at, value) =>
+    value === undefined ||
+    (typeof value === "string" && value.length <= MAX_WORDS && !value.includes("\0"))
+      ? value
+      : check.expected(at, `at most ${MAX_WORDS} characters without NUL`, value),
+});
+
+export const integer = (about: string, min: number, max: number): Field<number> => ({
+  about,
+  schema: { type: "integer", minimum: min, maximum: max },
+  read: (check, at, value) => check.integer(at, value, min, max),
+});
+
+/** One of some words, or several of them. */
+export const anyOf = <W extends string>(about: string, known: readonly W[]): Field<W[]> => ({
+  about,
+  many: true,
+  schema: { type: "array", items: { type: "string", enum: known } },
+  read: (check, at, value) =>
+    value === undefined
+      ? undefined
+      : [...new Set(value as unknown[])].flatMap((one) => check.word(at, one, known) ?? []),
+});
+
+/** A point in time, with its zone: what a bare number or day means, nobody knows. */
+export const time = (about: string): Field<Date> => ({
+  about,
+  schema: { type: "string", format: "date-time" },
+  read: (check, at, value) => {
+    if (value === undefined) return undefined;
+    const parts = typeof value === "string" && value.length <= 64 ? TIME.exec(value) : null;
+    const [year, month, day] = (parts ?? []).slice(1, 4).map(Number);
+    // Date reads the 31st of February as a day of March
+    const exists = parts !== null && day! <= new Date(Date.UTC(year!, month!, 0)).getUTCDate();
+    const date = exists ? new Date(value as string) : undefined;
+    if (date === undefined || Number.isNaN(date.getTime()))
+      return check.expected(at, "a time such as 2026-11-19T22:00:00Z", value);
+    return check.date(at, date);
+  },
+});
+
+/** Whatever JSON can say; what it has to be is said where it is used. */
+export const json = (about: string, schema: Schema = {}): Field<unknown> => ({
+  about,
+  schema,
+  read: (_check, _at, value) => value,
+});
+
+/** The same, but a body without it is refused. */
+export const required = <T>(field: Field<T>): Field<T> => ({ ...field, required: true });

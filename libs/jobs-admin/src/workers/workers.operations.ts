@@ -1,0 +1,43 @@
+import {
+  type Schema,
+  about,
+  flag,
+  integer,
+  list,
+  mapOf,
+  number,
+  object,
+  orNull,
+  ref,
+  text,
+  time,
+} from "../openapi/schema.js";
+import { operation } from "../operation/operation.js";
+
+export const WORKER_SCHEMAS: Readonly<Record<string, Schema>> = {
+  Worker: object({
+    worker: about("host:pid, as jobs name it.", text),
+    host: text,
+    pid: integer,
+    alive: flag,
+    startedAt: time,
+    stoppedAt: orNull(time),
+    beatAt: time,
+    beatAgeMs: number,
+    kinds: about("By queue, what it has handlers for.", mapOf(list(text))),
+    slots: integer,
+    running: integer,
+    lost: integer,
+  }),
+};
+
+export const listWorkers = operation({
+  id: "listWorkers",
+  method: "get",
+  path: "workers",
+  role: "viewer",
+  summary: "The workers of the last day: who lives, what they serve, how much they run",
+  answer: object({ items: list(ref("Worker")) }),
+});
+
+export const WORKER_OPERATIONS = [listWorkers];

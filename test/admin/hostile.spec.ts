@@ -1,0 +1,253 @@
+import { gzipSync } from "node:zlib";
+import { ADAPTERS, AdminApp, said } from "../support/admin-app.js";
+import { Bench } from "../support/harness.js";
+
+// What nobody should send: told what is wrong with it, at once, and nothing is written.
+
+const LONG = "x".repeat(65);
+
+const QUERIES: [string, string][] = [
+  ["jobs?limit=0", "limit: expected an integer 1..200, found 0"],
+  ["jobs?limit=201", "limit: expected an integer 1..200, found 201"],
+  ["jobs?limit=-1", "limit: expected an integer"],
+  ["jobs?limit=1.5", "limit: expected an integer"],
+  ["jobs?limit=1e3", "limit: expected an integer"],
+  ["jobs?limit=999999999999999999999", "limit: expected an integer"],
+  ["jobs?limit=", 'limit: expected an integer 1..200, found ""'],
+  ["jobs?limit=1&limit=2", "limit: expected once, found 2 times"],
+  ["jobs?limit[]=1", "limit[]: unknown option, did you mean limit?"],
+  ["jobs?stat=dead", "stat: unknown option, did you mean state?"],
+  ["jobs?state=sleeping", "state: expected 'queued' or"],
+  ["jobs?state=", "state: expected 'queued' or"],
+  ["jobs?state=dead,ded", "did you mean 'dead'?"],
+  ["jobs?__proto__=1", "__proto__: unknown option"],
+  ["jobs?constructor=1&toString=2", "constructor: unknown option"],
+  [`jobs?kind=${LONG}`, "kind: expected 1..64 characters"],
+  ["jobs?kind=%00", "kind: expected 1..64 characters"],
+  ["jobs?queue=", "queue: expected 1..64 characters"],
+  ["jobs?key=a%00b", "key: expected 1..512 characters"],
+  [`jobs?key=${"k".repeat(513)}`, "key: expected 1..512 characters"],
+  ["jobs?priority=101", "priority: expected an integer -100..100, found 101"],
+  ["jobs?createdSince=yesterday", "createdSince: expected a time such as 2026-11-19T22:00:00Z"],
+  ["jobs?createdSince=922337", "createdSince: expected a time"],
+  ["jobs?createdSince=2026-01-01", "createdSince: expected a time"],
+  ["jobs?createdBefore=2026-02-31T00:00:00Z", "createdBefore: expected a time"],
+  ["jobs?createdBefore=2026-13-01T00:00:00Z", "createdBefore: expected a time"],
+  ["jobs?finishedSince=1969-12-31T00:00:00Z", "finishedSince: expected a valid Date"],
+  ["jobs?finishedSince=%2B275760-09-13T00:00:00Z", "finishedSince: expected a time"],
+  ["jobs?finishedBefore=0000-01-01T00:00:00Z", "finishedBefore: expected"],
+  [`jobs?${"a=1&".repeat(3_000)}`, "query: expected at most 8192 characters, found 12000"],
+  [`jobs?${Array.from({ length: 60 }, (_, n) => `q${n}`).join("&")}`, "expected at most 50 names"],
+  ["dead-letters?state=dead", "state: unknown option"],
+  ["jobs/1-1/logs?limit=1001", "limit: expected an integer 1..1000, found 1001"],
+  ["jobs/1-1/logs?attempt=0", "attempt: expected an integer 1..2147483647, found 0"],
+  ["stats?days=922337", 'query: expected no parameters here, found "days"'],
+  ["workers?x", "query: expected no parameters here"],
+];
+
+const PAUSES: [unknown, string][] = [
+  [{ until: 922337 }, "body.until: expected a time such as 2026-11-19T22:00:00Z, found 922337"],
+  [{ until: "922337" }, 'body.until: expected a time such as 2026-11-19T22:00:00Z, found "922337"'],
+  [{ until: "2030-02-30T00:00:00Z" }, "body.until: expected a time"],
+  [{ until: null }, "body.until: expected a time"],
+  [{ untill: "2030-01-01T00:00:00Z" }, "body.untill: unknown option, did you mean until?"],
+  [{ why: "x".repeat(1_001) }, "body.why: expected at most 1000 characters"],
+  [
+    { why: { toString: 1 } },
+    "body.why: expected at most 1000 characters without NUL, found an object",
+  ],
+  [{ kind: 7 }, "body.kind: expected 1..64 characters without control characters, found 7"],
+  [{ key: "" }, "body.key: expected 1..512 characters"],
+  [[], "body: expected an object, found an array"],
+  ['"text"', 'body: expected an object, found "text"'],
+  ["null", "body: expected an object, found null"],
+  ['{"__proto__":{"why":"x"}}', "body.__proto__: unknown option"],
+  [Object.fromEntries(Array.from({ length: 51 }, (_, n) => [n, n])), "expected at most 50 names"],
+];
+
+describe.each(ADAPTERS)("on %s", (adapter) => {
+  let bench: Bench;
+  let admin: AdminApp;
+  let id: string;
+  beforeAll(async () => {
+    bench = await Bench.open();
+    admin = await AdminApp.open(bench, adapter);
+    id = (await admin.jobs.enqueue("waits", {}, { delay: "1h" })).id;
+    await admin.jobs.schedules.upsert("daily", "waits", { cron: "@daily" });
+  });
+  afterAll(async () => {
+    await admin.close();
+    await bench.close();
+  });
+
+  it.each(QUERIES)("%s is told what is wrong", async (path, complaint) => {
+    const answer = await admin.get(path);
+    expect(said(answer)).toEqual([400, "QUERY_INVALID"]);
+    expect(answer.body.detail).toContain(complaint);
+    expect(String(answer.body.detail).length).toBeLessThan(4_000);
+  });
+
+  it("several things are told at once", async () => {
+    const { body } = await admin.get("jobs?limit=0&kind=&stat=dead");
+    expect(body.problems).toHaveLength(3);
+  });
+
+  it.each([
+    ["jobs?after=garbage", "CURSOR_INVALID"],
+    ["jobs?after=ajE%3D", "CURSOR_INVALID"],
+    ["jobs/1-1/logs?after=ajE", "CURSOR_INVALID"],
+    [
+      "jobs?createdSince=2026-01-02T00:00:00Z&createdBefore=2026-01-01T00:00:00Z",
+      "OPTIONS_INVALID",
+    ],
+    [`jobs?state=${Array.from({ length: 99 }, () => "dead").join()}&after=x`, "CURSOR_INVALID"],
+  ])("%s is a %s", async (path, code) => {
+    expect(said(await admin.get(path))).toEqual([400, code]);
+  });
+
+  it.each([
+    "x",
+    "1",
+    "1-x",
+    "01-1",
+    "1-99999999999999999999",
+    "%00",
+    "1-1%27",
+    "1--1",
+    "..%2F..",
+    LONG,
+  ])("%s is no id", async (odd) => {
+    for (const rest of ["", "/history", "/logs"])
+      expect(said(await admin.get(`jobs/${odd}${rest}`))).toEqual([400, "JOB_ID_INVALID"]);
+    for (const verb of ["cancel", "requeue"])
+      expect(said(await admin.post(`jobs/${odd}/${verb}`))).toEqual([400, "JOB_ID_INVALID"]);
+  });
+
+  it.each(["%00", LONG, "%20%0A"])("%s is no name", async (odd) => {
+    for (const [method, path] of [
+      ["get", `queues/${odd}`],
+      ["post", `queues/${odd}/pause`],
+      ["delete", `queues/${odd}/pause`],
+      ["post", `schedules/${odd}/run`],
+      ["post", `schedules/${odd}/pause`],
+      ["delete", `schedules/${odd}/pause`],
+    ] as const)
+      expect(said(await admin.call(method, path))).toEqual([400, "OPTIONS_INVALID"]);
+  });
+
+  it.each(["%FF", "%", "%E0%A4%A"])("%s is no text", async (odd) => {
+    for (const path of [`jobs/${odd}`, `queues/${odd}`]) {
+      const { status } = await fetch(`${admin.url}/admin/${path}`);
+      expect(status).toBe(400);
+    }
+  });
+
+  it.each(PAUSES)("%j does not pause", async (body, complaint) => {
+    const answer = await admin.post("queues/default/pause", { as: "operator", body });
+    expect(said(answer)).toEqual([400, "BODY_INVALID"]);
+    expect(answer.body.detail).toContain(complaint);
+  });
+
+  it.each([
+    [{ until: "2001-01-01T00:00:00Z" }, "until: expected a time to come"],
+    [{ keyPath: "a" }, "keyPath: expected with key only"],
+    [{ key: "t1" }, "expected a limit or rate with a key"],
+  ])("%j does not pause either", async (body, complaint) => {
+    const answer = await admin.post("queues/default/pause", { as: "operator", body });
+    expect(said(answer)).toEqual([400, "OPTIONS_INVALID"]);
+    expect(answer.body.detail).toContain(complaint);
+  });
+
+  it("bodies where none is read are refused", async () => {
+    const body = { force: true };
+    for (const [method, path] of [
+      ["post", `jobs/${id}/cancel`],
+      ["post", "schedules/daily/run"],
+      ["delete", "schedules/daily/pause"],
+      ["delete", "queues/default/pause"],
+    ] as const)
+      expect(said(await admin.call(method, path, { body }))).toEqual([400, "BODY_INVALID"]);
+    expect((await admin.jobs.get(id))!.state).toBe("queued");
+  });
+
+  it("bodies that are no JSON, or too long, are refused", async () => {
+    const send = async (body: string, headers: Record<string, string> = {}) =>
+      said(await admin.post("queues/default/pause", { as: "operator", body, headers }));
+    expect(await send("{")).toEqual([400, "BAD_REQUEST"]);
+    expect(await send("[".repeat(60_000))).toEqual([400, "BAD_REQUEST"]);
+    expect(await send(`{"why":${"[".repeat(30_000)}${"]".repeat(30_000)}}`)).toEqual([
+      400,
+      "BODY_INVALID",
+    ]);
+    expect(await send(JSON.stringify({ why: "x".repeat(70_000) }))).toEqual([
+      413,
+      "PAYLOAD_TOO_LARGE",
+    ]);
+    for (const type of ["text/plain", "application/xml", "application/json; charset=utf-16", "x"])
+      expect(await send("{}", { "content-type": type })).toEqual([415, "UNSUPPORTED_MEDIA_TYPE"]);
+    const zipped = { "content-encoding": "gzip" };
+    expect(await send(gzipSync("{}").toString("latin1"), zipped)).toEqual([
+      415,
+      "UNSUPPORTED_MEDIA_TYPE",
+    ]);
+  });
+
+  it("edits that no handler could be given are refused", async () => {
+    for (const [payload, code] of [
+      ["\u0000", "PAYLOAD_NOT_JSON"],
+      ["\ud800", "PAYLOAD_NOT_JSON"],
+      ["x".repeat(1_048_577), "PAYLOAD_TOO_LARGE"],
+    ] as const)
+      expect(said(await admin.post(`jobs/${id}/requeue`, { body: { payload } }))[1]).toBe(code);
+    const deep = `{"payload":${"[".repeat(500)}${"]".repeat(500)}}`;
+    expect(said(await admin.post(`jobs/${id}/requeue`, { body: deep }))).toEqual([
+      400,
+      "PAYLOAD_NOT_JSON",
+    ]);
+  });
+
+  it("what was refused so far has changed nothing", async () => {
+    const [row] = await bench.sql<Record<string, number>>(
+      `select (select count(*)::int from jobs.pause) as pauses, (select count(*)::int from jobs.limit_rule) as rules,
+         (select count(*)::int from jobs.job) as jobs, (select count(*)::int from jobs.done) as done,
+         (select count(*)::int from jobs.schedule where paused_at is not null) as paused`,
+    );
+    expect(row).toEqual({ pauses: 0, rules: 0, jobs: 1, done: 0, paused: 0 });
+  });
+
+  it("what is no route is none, and other methods are none", async () => {
+    for (const path of ["nothing", "jobs/1-1/2", "queues/a/b/c", "openapi.yaml"])
+      expect((await admin.get(path)).status).toBe(404);
+    for (const method of ["put", "patch", "post"])
+      expect((await admin.call(method, "jobs")).status).toBe(404);
+  });
+});
+
+it("no GET writes: each answers from a database that takes no writes", async () => {
+  const bench = await Bench.open();
+  const writer = await bench.producer();
+  const { id } = await writer.enqueue("waits", {}, { delay: "1h" });
+  await writer.schedules.upsert("daily", "waits", { cron: "@daily" });
+  const url = `${bench.url}?options=-c%20default_transaction_read_only%3Don`;
+  const jobs = { connection: { url } };
+  const admin = await AdminApp.open(bench, "express", undefined, { jobs });
+  for (const path of [
+    "",
+    "stats",
+    "jobs",
+    "jobs?key=k&state=queued",
+    `jobs/${id}`,
+    `jobs/${id}/history`,
+    `jobs/${id}/logs`,
+    "dead-letters",
+    "queues",
+    "queues/default",
+    "schedules",
+    "workers",
+    "openapi.json",
+  ])
+    expect([path, (await admin.get(path)).status]).toEqual([path, 200]);
+  expect(said(await admin.post("queues/default/pause"))).toEqual([503, "DATABASE_UNAVAILABLE"]);
+  await admin.close();
+  await bench.close();
+});

@@ -1,0 +1,128 @@
+import type { INestApplication } from "@nestjs/common";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { OpenAPIClientAxios, type OpenAPIClient } from "openapi-client-axios";
+import { OPERATIONS } from "../../libs/jobs-admin/src/openapi/operations.js";
+import { ADAPTERS, AdminApp, TOKENS } from "../support/admin-app.js";
+import { Bench } from "../support/harness.js";
+
+// The document: valid, complete, and enough to make a client from.
+
+type Paths = Record<string, Record<string, { operationId: string; "x-role": string }>>;
+interface Document extends Record<string, unknown> {
+  paths: Paths;
+}
+
+describe.each(ADAPTERS)("on %s", (adapter) => {
+  let bench: Bench;
+  let admin: AdminApp;
+  let document: Document;
+  /** What the framework itself routes. */
+  const mounted = new Set<string>();
+  beforeAll(async () => {
+    bench = await Bench.open();
+    admin = await AdminApp.open(bench, adapter, undefined, { before: listen });
+    if (adapter === "express") addExpress(admin.app);
+    document = (await admin.get("openapi.json", { as: "viewer" })).body as unknown as Document;
+  });
+  afterAll(async () => {
+    await admin.close();
+    await bench.close();
+  });
+
+  function listen(app: INestApplication): void {
+    if (adapter !== "fastify") return;
+    const instance = app.getHttpAdapter().getInstance() as {
+      addHook(
+        name: "onRoute",
+        hook: (route: { method: string | string[]; url: string }) => void,
+      ): void;
+    };
+    instance.addHook("onRoute", ({ method, url }) => {
+      for (const one of [method].flat()) if (one !== "HEAD" && !url.endsWith("/")) add(one, url);
+    });
+  }
+  function addExpress(app: INestApplication): void {
+    const { router } = app.getHttpAdapter().getInstance() as {
+      router: { stack: { route?: { path: string; methods: Record<string, boolean> } }[] };
+    };
+    for (const { route } of router.stack)
+      for (const method of Object.keys(route?.methods ?? {})) add(method, route!.path);
+  }
+  function add(method: string, url: string): void {
+    const path = url.replace(/^\/admin/, "").replaceAll(/:(\w+)/g, "{$1}");
+    mounted.add(`${method.toLowerCase()} ${path === "" ? "/" : path}`);
+  }
+
+  it("is valid", async () => {
+    const { valid, errors } = await new Validator().validate(structuredClone(document));
+    expect([valid, errors]).toEqual([true, undefined]);
+    expect(document).toMatchObject({ openapi: "3.1.0", servers: [{ url: "../admin" }] });
+  });
+
+  it("has every route, and nothing else", () => {
+    const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method} ${path}`),
+    );
+    expect(documented.sort()).toEqual([...mounted].sort());
+    expect(documented).toHaveLength(OPERATIONS.length);
+  });
+
+  it("refers to what is there, and names each operation once", () => {
+    const text = JSON.stringify(document);
+    const { schemas } = document.components as { schemas: object };
+    const names = [...text.matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name!);
+    expect(new Set(names)).toEqual(new Set(Object.keys(schemas)));
+    const ids = OPERATIONS.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+    const roles = Object.values(document.paths).flatMap(Object.values) as Paths[string][string][];
+    expect(roles.every((one) => ["viewer", "operator", "admin"].includes(one["x-role"]))).toBe(
+      true,
+    );
+  });
+
+  it("makes a client that reaches every operation", async () => {
+    const { id } = await admin.jobs.enqueue("waits", {}, { delay: "1h" });
+    await admin.jobs.schedules.upsert("daily", "waits", { cron: "@daily" });
+    const api = new OpenAPIClientAxios({
+      definition: structuredClone(document) as never,
+      withServer: { url: `${admin.url}/admin` },
+      axiosConfigDefaults: {
+        headers: { authorization: `Bearer ${TOKENS.admin}` },
+        validateStatus: () => true,
+        proxy: false,
+        // axios has a way of its own with lists; the document says the usual one
+        paramsSerializer: { indexes: null },
+      },
+    });
+    const client: OpenAPIClient = await api.init();
+    const why = { why: "a client said so" };
+    const calls: Record<string, [parameters?: Record<string, unknown>, body?: unknown]> = {
+      getRoutes: [],
+      getStats: [],
+      listJobs: [{ state: ["queued", "dead"], limit: 3 }],
+      getJob: [{ id }],
+      getHistory: [{ id }],
+      getLogs: [{ id, limit: 5 }],
+      cancelJob: [{ id }],
+      requeueJob: [{ id }, { payload: { again: true } }],
+      listDeadLetters: [{ queue: "default" }],
+      listQueues: [],
+      getQueue: [{ name: "default" }],
+      pauseQueue: [{ name: "default" }, { ...why, kind: "waits" }],
+      resumeQueue: [{ name: "default", kind: "waits" }],
+      limitQueue: [{ name: "default" }, { ...why, limit: { max: 2 }, rate: null }],
+      listSchedules: [],
+      runSchedule: [{ name: "daily" }],
+      pauseSchedule: [{ name: "daily" }, why],
+      resumeSchedule: [{ name: "daily" }],
+      listWorkers: [],
+      getOpenApi: [],
+    };
+    expect(Object.keys(calls).sort()).toEqual(OPERATIONS.map((one) => one.id).sort());
+    for (const [name, [parameters, body]] of Object.entries(calls)) {
+      const { status, data } = await client[name]!(parameters as never, body);
+      expect([name, status, data]).toEqual([name, 200, expect.any(Object)]);
+    }
+    expect(await admin.jobs.get(id)).toMatchObject({ state: "queued", payload: { again: true } });
+  });
+});

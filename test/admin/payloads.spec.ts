@@ -1,0 +1,166 @@
+import { bury, defineJob } from "nestjs-pg-jobs";
+import { z } from "zod";
+import { Redaction } from "../../libs/jobs-admin/src/payloads/redaction.js";
+import { ADAPTERS, AdminApp, TOKENS, said } from "../support/admin-app.js";
+import { handler } from "../support/handlers.js";
+import { Bench } from "../support/harness.js";
+import { until } from "../support/until.js";
+
+// Who sees what of payloads and results.
+
+const R = "[redacted]";
+
+describe("the paths", () => {
+  it.each<[string[], unknown, unknown]>([
+    [
+      ["payload.card.number"],
+      { card: { number: 1, name: "a" } },
+      { card: { number: R, name: "a" } },
+    ],
+    [
+      ["payload.card.number"],
+      { card: [{ number: 1 }, { number: 2 }] },
+      { card: [{ number: R }, { number: R }] },
+    ],
+    [["payload.card.number"], { card: 7, number: 1 }, { card: 7, number: 1 }],
+    [
+      ["*.password"],
+      { password: "x", inner: { password: "y" } },
+      { password: R, inner: { password: "y" } },
+    ],
+    [
+      ["payload.**.password"],
+      { password: "x", a: [{ b: { password: { c: 1 } } }] },
+      { password: R, a: [{ b: { password: R } }] },
+    ],
+    [
+      ["payload.*.secret"],
+      { a: { secret: 1 }, b: [{ secret: 2 }] },
+      { a: { secret: R }, b: [{ secret: R }] },
+    ],
+    [["payload.list.*"], { list: [1, { a: 1 }] }, { list: [R, R] }],
+    [["payload.list.1"], { list: ["a", "b"] }, { list: ["a", R] }],
+    [["payload"], { a: 1 }, R],
+    [["**"], { a: { b: 1 } }, R],
+    [["payload.**"], { a: { b: 1 }, c: null }, { a: R, c: R }],
+    [["result.a"], { a: 1 }, { a: 1 }],
+    [["payload.a"], null, null],
+    [["payload.a"], [{ a: 1 }], [{ a: R }]],
+    [["payload.a.b", "payload.a"], { a: { b: 1 } }, { a: R }],
+    [[], { a: 1 }, { a: 1 }],
+  ])("%j of %j show %j", (paths, value, shown) => {
+    const before = structuredClone(value);
+    expect(new Redaction(paths).of("payload", value)).toEqual(shown);
+    expect(value).toEqual(before);
+  });
+
+  it("find what was shown and not known", () => {
+    const redaction = new Redaction(["payload.cards.number"]);
+    const at = (payload: unknown) => redaction.placeholderIn("payload", payload);
+    expect(at({ cards: [{ number: "1" }, { number: R }] })).toBe("payload.cards[1].number");
+    expect(at({ cards: [{ number: "1" }], note: R })).toBeUndefined();
+  });
+
+  it("are followed at once, however deep and wide the payload is", () => {
+    let deep: unknown = { password: 1 };
+    for (let depth = 0; depth < 90; depth++) deep = [deep, { deep: depth }];
+    const wide = Object.fromEntries(Array.from({ length: 20_000 }, (_, n) => [`n${n}`, { a: n }]));
+    const paths = Array.from({ length: 50 }, (_, n) => `**.**.x${n}.**.password`);
+    const before = performance.now();
+    new Redaction([...paths, "**.password"]).of("payload", { deep, wide });
+    expect(performance.now() - before).toBeLessThan(5_000);
+  });
+});
+
+const Charge = defineJob("charge", {
+  payload: z.object({ card: z.object({ number: z.string(), holder: z.string() }) }),
+});
+
+describe.each(ADAPTERS)("on %s", (adapter) => {
+  let bench: Bench;
+  let admin: AdminApp;
+  let id: string;
+  const card = { number: "4111 1111", holder: "Ada" };
+  beforeAll(async () => {
+    bench = await Bench.open();
+    admin = await AdminApp.open(bench, adapter, {
+      tokens: TOKENS,
+      redact: ["payload.card.number", "result.token"],
+    });
+    const charge = handler(Charge, () => bury("declined"));
+    const gives = handler<string>("gives", () => ({ token: "t-1", ok: true }));
+    await bench.worker([charge, gives]);
+    id = (await admin.jobs.enqueue(Charge, { card })).id;
+    await until(async () => (await bench.state(id)) === "dead", { what: "it is dead" });
+  });
+  afterAll(async () => {
+    await admin.close();
+    await bench.close();
+  });
+
+  it("operators see what is not redacted, viewers see neither payload nor result", async () => {
+    const seen = await admin.get(`jobs/${id}`, { as: "operator" });
+    expect(seen.body.payload).toEqual({ card: { number: "[redacted]", holder: "Ada" } });
+    expect(seen.body).not.toHaveProperty("withheld");
+    const less = await admin.get(`jobs/${id}`, { as: "viewer" });
+    expect(less.body).not.toHaveProperty("payload");
+    expect(less.body).not.toHaveProperty("result");
+    expect(less.body.withheld).toEqual({ members: ["payload", "result"], role: "operator" });
+    expect(JSON.stringify([seen.body, less.body])).not.toMatch(/4111/);
+  });
+
+  it("results are redacted too, and payloads of schedules", async () => {
+    const done = (await admin.jobs.enqueue("gives", {})).id;
+    await until(async () => (await bench.state(done)) === "succeeded", { what: "it succeeds" });
+    const { result } = (await admin.get(`jobs/${done}`)).body;
+    expect(result).toEqual({ token: "[redacted]", ok: true });
+    const options = { cron: "@daily", payload: { card } };
+    await admin.jobs.schedules.upsert("daily", "charge", options);
+    const schedules = async (as: "viewer" | "admin") =>
+      ((await admin.get("schedules", { as })).body.items as unknown as object[])[0];
+    expect(await schedules("admin")).toMatchObject({ payload: { card: { number: "[redacted]" } } });
+    expect(await schedules("viewer")).toMatchObject({
+      withheld: { members: ["payload"], role: "operator" },
+    });
+    expect(await schedules("viewer")).not.toHaveProperty("payload");
+    const paused = await admin.post("schedules/daily/pause", { as: "operator" });
+    expect(paused.body.payload).toEqual({ card: { number: "[redacted]", holder: "Ada" } });
+  });
+
+  it("what is shown in place of a value is never stored as that value", async () => {
+    const { payload } = (await admin.get(`jobs/${id}`)).body;
+    const answer = await admin.post(`jobs/${id}/requeue`, { body: { payload } });
+    expect(said(answer)).toEqual([400, "PAYLOAD_REDACTED"]);
+    expect(answer.body.detail).toMatch(/^Expected at payload.card.number what the handler/);
+    expect(await admin.jobs.get(id)).toMatchObject({ state: "dead", payload: { card } });
+  });
+
+  it("what a schema says of a payload is for those who see it, and quotes nothing then", async () => {
+    const secret = { card: { number: 4111 } };
+    const bad = (await admin.jobs.enqueue("charge", secret, { attempts: 1 })).id;
+    await until(async () => (await bench.state(bad)) === "dead", { what: "it is dead" });
+    const issues = async (as: "viewer" | "operator") => {
+      const { body } = await admin.get(`jobs/${bad}`, { as });
+      const { errors } = body as unknown as { errors: { error: { issues?: object[] } }[] };
+      return errors[0]!.error.issues;
+    };
+    expect(await issues("operator")).toContainEqual({
+      path: "payload.card.number",
+      message: "[redacted]",
+    });
+    expect(await issues("viewer")).toBeUndefined();
+  });
+
+  it("the permission is an option", async () => {
+    const open = await AdminApp.open(bench, adapter, { tokens: TOKENS, payloads: "viewer" });
+    const shut = await AdminApp.open(bench, adapter, { tokens: TOKENS, payloads: "admin" });
+    expect((await open.get(`jobs/${id}`, { as: "viewer" })).body.payload).toEqual({ card });
+    expect((await shut.get(`jobs/${id}`, { as: "operator" })).body.withheld).toEqual({
+      members: ["payload", "result"],
+      role: "admin",
+    });
+    expect((await shut.get(`jobs/${id}`, { as: "admin" })).body.payload).toEqual({ card });
+    await open.close();
+    await shut.close();
+  });
+});
