@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import type { IDeployment } from "kubernetes-models/apps/v1/Deployment";
+import type { Resource } from "../support/kubernetes.js";
 import { MANIFESTS, OVERLAYS, findKustomize, render } from "../support/kustomization.js";
 import { bytes, containerOf, deployed, isWorkload, policyOf } from "../support/workloads.js";
 
@@ -11,7 +12,12 @@ const kustomize = findKustomize();
 (kustomize ? describe : describe.skip)(
   "what kustomize makes of it (skipped where neither kustomize nor a kubectl with kustomize 5 is installed)",
   () => {
-    const rendered = (folder: string) => render(kustomize!, folder);
+    const made = new Map<string, Resource[]>();
+    const rendered = (folder: string): Resource[] => {
+      const found = made.get(folder) ?? render(kustomize!, folder);
+      made.set(folder, found);
+      return found;
+    };
 
     it("all is in one namespace, whose pods are restricted", () => {
       for (const folder of OVERLAYS) {
@@ -39,11 +45,12 @@ const kustomize = findKustomize();
     });
 
     it("pods are replaced when their settings change: names carry what they say", () => {
-      const made = rendered("overlays/example").filter(
+      const settings = rendered("overlays/example").filter(
         ({ kind }) => kind === "ConfigMap" || kind === "Secret",
       );
-      expect(made).toHaveLength(7);
-      for (const { metadata } of made) expect(metadata!.name).toMatch(/^jobs-\w+-[a-z0-9]{10}$/);
+      expect(settings).toHaveLength(7);
+      for (const { metadata } of settings)
+        expect(metadata!.name).toMatch(/^jobs-\w+-[a-z0-9]{10}$/);
     });
 
     it("the example lets in who scrapes; the small one is one of each, with less memory", () => {
