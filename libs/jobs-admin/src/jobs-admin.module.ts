@@ -3,12 +3,13 @@ import {
   Inject,
   Logger,
   Module,
+  type OnApplicationBootstrap,
   type OnModuleInit,
   Optional,
   type Provider,
 } from "@nestjs/common";
 import { ApplicationConfig, HttpAdapterHost, RouterModule } from "@nestjs/core";
-import { JobQueue, OptionsError } from "nestjs-pg-jobs";
+import { JobBulk, JobQueue, OptionsError } from "nestjs-pg-jobs";
 import { ADMIN_DOOR, type Door } from "./auth/door.js";
 import { Failures } from "./auth/failures.js";
 import { LoopbackDoor } from "./auth/loopback.js";
@@ -35,13 +36,14 @@ import { WorkersController } from "./workers/workers.controller.js";
 
 /** The REST API for operators; needs `JobsModule.forRoot` beside it. Closed: without tokens or a guard it does not start. */
 @Module({})
-export class JobsAdminModule implements OnModuleInit {
+export class JobsAdminModule implements OnModuleInit, OnApplicationBootstrap {
   constructor(
     host: HttpAdapterHost,
     config: ApplicationConfig,
     @Inject(ADMIN_PATH) path: string,
     @Inject(ADMIN_DOOR) private readonly door: Door,
     @Optional() @Inject(JobQueue) jobs: JobQueue | undefined,
+    @Optional() @Inject(JobBulk) private readonly bulk: JobBulk | undefined,
   ) {
     if (!jobs)
       throw new OptionsError("set-up of JobsAdminModule", [
@@ -78,6 +80,11 @@ export class JobsAdminModule implements OnModuleInit {
       // What ForRole asks for in the module of its route.
       exports: [ADMIN_DOOR, Failures],
     };
+  }
+
+  /** Bulk operations are worked off where operators are. */
+  onApplicationBootstrap(): void {
+    this.bulk?.watch();
   }
 
   onModuleInit(): void {

@@ -1,6 +1,5 @@
-import { type JobFilter, type ParsedJobFilter, parseList } from "./job-filter.js";
+import { type JobFilter, type ListedState, type ParsedJobFilter, parseList } from "./job-filter.js";
 import { OptionsCheck } from "./options-check.js";
-import type { JobState } from "./state.js";
 
 /** What can be done to many jobs. */
 export const BULK_ACTIONS = ["requeue", "cancel", "delete"] as const;
@@ -29,15 +28,16 @@ export interface BulkOrderOptions extends BulkRequest {
 /** No more jobs than these are changed by one operation. */
 export const MOST_JOBS = 100_000;
 
-/** Which states an action can change; the first are meant when the filter says nothing. */
-const STATES: Record<BulkAction, { can: readonly JobState[]; means: readonly JobState[] }> = {
-  requeue: { can: ["dead", "cancelled"], means: ["dead"] },
-  cancel: { can: ["queued", "running"], means: ["queued", "running"] },
-  delete: {
-    can: ["queued", "succeeded", "skipped", "cancelled", "dead"],
-    means: ["queued", "succeeded", "skipped", "cancelled", "dead"],
-  },
-};
+/** Which states an action means when the filter says nothing, and which it can change also. */
+const STATES: Record<BulkAction, { means: readonly ListedState[]; also: readonly ListedState[] }> =
+  {
+    requeue: { means: ["dead"], also: ["cancelled"] },
+    cancel: { means: ["queued", "running"], also: ["scheduled", "retrying"] },
+    delete: {
+      means: ["queued", "succeeded", "skipped", "cancelled", "dead"],
+      also: ["scheduled", "retrying"],
+    },
+  };
 
 const REQUEST = ["action", "filter"];
 const WORDS = 1_000;
@@ -78,10 +78,11 @@ function readRequest(
   given: Record<string, unknown>,
 ): { action: BulkAction; filter: ParsedJobFilter } {
   const action = check.word("action", given.action ?? null, BULK_ACTIONS) ?? "cancel";
-  const { can, means } = STATES[action];
+  const { means, also } = STATES[action];
   const { filter } = parseList(given.filter);
   if ((given.filter as JobFilter | undefined)?.state === undefined)
     return { action, filter: { ...filter, states: means } };
+  const can = [...means, ...also];
   const cannot = filter.states.filter((state) => !can.includes(state));
   if (cannot.length > 0)
     check.expected("filter.state", `for ${action} some of ${can.join(", ")}`, cannot.join(", "));
