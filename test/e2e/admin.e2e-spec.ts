@@ -30,10 +30,7 @@ beforeAll(async () => {
   apps = new SampleApps(bench.schema);
   jobs = (await bench.worker([Handlers])).get(JobQueue);
 });
-afterAll(async () => {
-  await apps.close();
-  await bench.close();
-});
+afterAll(async () => await bench.close());
 
 describe.each(["express", "fastify"] as const)("on %s", (adapter) => {
   let admin: HttpApp;
@@ -41,6 +38,7 @@ describe.each(["express", "fastify"] as const)("on %s", (adapter) => {
   beforeAll(async () => {
     admin = await apps.admin(adapter);
   });
+  afterAll(async () => await apps.close());
 
   async function dead(options: { key?: string } = {}): Promise<string> {
     const { id } = await jobs.enqueue("dies", {}, options);

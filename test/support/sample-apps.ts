@@ -52,7 +52,7 @@ export class SampleApps {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#apps.map((app) => app.close()));
+    await Promise.all(this.#apps.splice(0).map((app) => app.close()));
   }
 
   async #serve(module: Type<unknown>, adapter = "express"): Promise<HttpApp> {

@@ -19,6 +19,7 @@ export const COUNTS = {
   dead: integer,
   archived: integer,
   pruned: integer,
+  deleted: integer,
 };
 
 /** How a queue is doing. */
