@@ -285,7 +285,7 @@ describe("the whole database", () => {
       Object.fromEntries(
         scraped.of("jobs_queue_jobs", { queue }).map(({ labels, value }) => [labels.state, value]),
       );
-    const none = { skipped: 0, cancelled: 0, archived: 0, pruned: 0 };
+    const none = { skipped: 0, cancelled: 0, archived: 0, pruned: 0, deleted: 0 };
     expect(states("default")).toEqual({ ...none, unfinished: 2, succeeded: 1, dead: 1 });
     expect(states("far")).toEqual({ ...none, unfinished: 2, succeeded: 0, dead: 0 });
     expect(of("dead_letters", { queue: "default", kind: "buries" })).toBe(1);
