@@ -1,5 +1,5 @@
 import { gzipSync } from "node:zlib";
-import { ADAPTERS, AdminApp, said } from "../support/admin-app.js";
+import { ADAPTERS, AdminApp, TOKENS, said } from "../support/admin-app.js";
 import { Bench } from "../support/harness.js";
 
 // What nobody should send: told what is wrong with it, at once, and nothing is written.
@@ -183,6 +183,15 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
       413,
       "PAYLOAD_TOO_LARGE",
     ]);
+    const cut = await fetch(`${admin.url}/admin/queues/default/pause`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${TOKENS.operator}`,
+        "content-type": "application/json",
+      },
+      body: Buffer.from([...Buffer.from('{"why":"'), 0xc3, ...Buffer.from('"}')]),
+    });
+    expect([cut.status, await cut.json()]).toMatchObject([400, { code: "BAD_REQUEST" }]);
     for (const type of ["text/plain", "application/xml", "application/json; charset=utf-16", "x"])
       expect(await send("{}", { "content-type": type })).toEqual([415, "UNSUPPORTED_MEDIA_TYPE"]);
     const zipped = { "content-encoding": "gzip" };
