@@ -237,7 +237,9 @@ it("no GET writes: each answers from a database that takes no writes", async () 
   const writer = await bench.producer();
   const { id } = await writer.enqueue("waits", {}, { delay: "1h" });
   await writer.schedules.upsert("daily", "waits", { cron: "@daily" });
-  const url = `${bench.url}?options=-c%20default_transaction_read_only%3Don`;
+  const address = new URL(bench.url);
+  address.searchParams.set("options", "-cdefault_transaction_read_only=on");
+  const url = address.href;
   const jobs = { connection: { url } };
   const admin = await AdminApp.open(bench, "express", undefined, { jobs });
   for (const path of [
