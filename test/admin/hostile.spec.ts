@@ -1,5 +1,5 @@
 import { gzipSync } from "node:zlib";
-import { ADAPTERS, AdminApp, said } from "../support/admin-app.js";
+import { ADAPTERS, AdminApp, TOKENS, said } from "../support/admin-app.js";
 import { Bench } from "../support/harness.js";
 
 // What nobody should send: told what is wrong with it, at once, and nothing is written.
@@ -183,6 +183,15 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
       413,
       "PAYLOAD_TOO_LARGE",
     ]);
+    const cut = await fetch(`${admin.url}/admin/queues/default/pause`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${TOKENS.operator}`,
+        "content-type": "application/json",
+      },
+      body: Buffer.from([...Buffer.from('{"why":"'), 0xc3, ...Buffer.from('"}')]),
+    });
+    expect([cut.status, await cut.json()]).toMatchObject([400, { code: "BAD_REQUEST" }]);
     for (const type of ["text/plain", "application/xml", "application/json; charset=utf-16", "x"])
       expect(await send("{}", { "content-type": type })).toEqual([415, "UNSUPPORTED_MEDIA_TYPE"]);
     const zipped = { "content-encoding": "gzip" };
@@ -228,7 +237,9 @@ it("no GET writes: each answers from a database that takes no writes", async () 
   const writer = await bench.producer();
   const { id } = await writer.enqueue("waits", {}, { delay: "1h" });
   await writer.schedules.upsert("daily", "waits", { cron: "@daily" });
-  const url = `${bench.url}?options=-c%20default_transaction_read_only%3Don`;
+  const address = new URL(bench.url);
+  address.searchParams.set("options", "-cdefault_transaction_read_only=on");
+  const url = address.href;
   const jobs = { connection: { url } };
   const admin = await AdminApp.open(bench, "express", undefined, { jobs });
   for (const path of [

@@ -38,7 +38,7 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
     expect((await admin.get(odd)).body.name).toBe("höher/tiefer & 100%");
     const unknown = await admin.get("queues/mial");
     expect(said(unknown)).toEqual([404, "QUEUE_UNKNOWN"]);
-    expect(unknown.body.detail).toMatch(/did you mean "mail"\?/);
+    expect(unknown.body.detail).toMatch(/did you mean "mail"\? GET queues has them all\.$/);
   });
 
   it("pauses them in the name of who asks, and lets them go on", async () => {
@@ -125,7 +125,7 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
     expect(resumed.body).toMatchObject({ paused: null, next: shown!.next });
     const unknown = await admin.post("schedules/nigthly/run", { as });
     expect(said(unknown)).toEqual([404, "SCHEDULE_UNKNOWN"]);
-    expect(unknown.body.detail).toMatch(/did you mean "nightly"\?/);
+    expect(unknown.body.detail).toMatch(/did you mean "nightly"\? GET schedules has them all\.$/);
   });
 
   it("shows workers", async () => {

@@ -2,6 +2,7 @@ import type { INestApplication, INestApplicationContext, Type } from "@nestjs/co
 import { NestFactory } from "@nestjs/core";
 import { FastifyAdapter } from "@nestjs/platform-fastify";
 import { configureHttp } from "nestjs-pg-jobs-samples";
+import { AdminContract } from "./admin-contract.js";
 
 /** The token of the admin app in the specs. */
 export const ADMIN_TOKEN = "a-token-for-the-specs";
@@ -38,7 +39,7 @@ export class SampleApps {
 
   async admin(adapter: "express" | "fastify" = "express"): Promise<HttpApp> {
     const { AdminAppModule } = await import("../../apps/admin/src/admin-app.module.js");
-    return await this.#serve(AdminAppModule, adapter);
+    return await this.#serve(AdminAppModule, adapter, new AdminContract());
   }
 
   async worker(): Promise<INestApplicationContext> {
@@ -55,7 +56,11 @@ export class SampleApps {
     await Promise.all(this.#apps.splice(0).map((app) => app.close()));
   }
 
-  async #serve(module: Type<unknown>, adapter = "express"): Promise<HttpApp> {
+  async #serve(
+    module: Type<unknown>,
+    adapter = "express",
+    contract?: AdminContract,
+  ): Promise<HttpApp> {
     const quiet = { logger: false, abortOnError: false } as const;
     const app =
       adapter === "fastify"
@@ -63,7 +68,7 @@ export class SampleApps {
         : await NestFactory.create(module, quiet);
     this.#apps.push(app);
     await configureHttp(app).listen(0, "127.0.0.1");
-    return new HttpApp(app, await app.getUrl());
+    return new HttpApp(app, await app.getUrl(), contract);
   }
 }
 
@@ -72,6 +77,8 @@ export class HttpApp {
   constructor(
     readonly app: INestApplication,
     readonly url: string,
+    /** What the answers below /admin are held against. */
+    private readonly contract?: AdminContract,
   ) {}
 
   async get(path: string, headers: Record<string, string> = {}): Promise<Answer> {
@@ -102,11 +109,14 @@ export class HttpApp {
       body: typeof body === "string" || body === undefined ? body : JSON.stringify(body),
       signal: AbortSignal.timeout(15_000),
     });
-    return {
+    const answer = {
       status: response.status,
       headers: response.headers,
       body: (await response.json()) as Answer["body"],
     };
+    const below = /^\/admin(?:\/(.*))?$/.exec(path.split("?")[0]!);
+    if (below) this.contract?.check(method.toLowerCase(), below[1] ?? "", answer);
+    return answer;
   }
 }
 

@@ -6,7 +6,12 @@ import {
   Logger,
 } from "@nestjs/common";
 import { HttpAdapterHost } from "@nestjs/core";
-import { type ErrorCode, JobsError, OptionsError } from "nestjs-pg-jobs";
+import {
+  EnqueueOutcomeUnknownError,
+  type ErrorCode,
+  JobsError,
+  OptionsError,
+} from "nestjs-pg-jobs";
 import { STATUS_CODES } from "node:http";
 import { type Problem, ProblemException, problem } from "./problem.js";
 import { withoutTraces } from "./without-traces.js";
@@ -53,7 +58,8 @@ export class ProblemFilter implements ExceptionFilter {
     else if (answer.status >= 500) this.#logger.warn("Request failed", { code: answer.code });
     withoutTraces(httpAdapter, response);
     httpAdapter.setHeader(response, "content-type", "application/problem+json");
-    if (answer.status === 503) httpAdapter.setHeader(response, "retry-after", "5");
+    const again = answer.status === 503 && answer.code !== "ENQUEUE_OUTCOME_UNKNOWN";
+    if (again) httpAdapter.setHeader(response, "retry-after", "5");
     httpAdapter.reply(response, answer, answer.status);
   }
 }
@@ -61,13 +67,8 @@ export class ProblemFilter implements ExceptionFilter {
 function problemOf(error: unknown): Problem {
   if (error instanceof ProblemException)
     return problem(error.getStatus(), error.code, error.message, error.more);
-  if (error instanceof JobsError && STATUS[error.code]) {
-    // its message is for those who enqueue
-    const away = "The database does not answer; repeat the request later.";
-    const detail = error.code === "DATABASE_UNAVAILABLE" ? away : error.message;
-    const problems = error instanceof OptionsError ? { problems: error.problems } : {};
-    return problem(STATUS[error.code]!, error.code, detail, problems);
-  }
+  if (error instanceof JobsError && STATUS[error.code])
+    return problem(STATUS[error.code]!, error.code, detailOf(error), moreOf(error));
   if (error instanceof HttpException) {
     const status = error.getStatus();
     return problem(status, codeOf(status), status < 500 ? error.message : "The request failed.");
@@ -75,6 +76,19 @@ function problemOf(error: unknown): Problem {
   const status = statusOf(error);
   if (status !== undefined) return problem(status, codeOf(status), (error as Error).message);
   return problem(500, "INTERNAL", "The request failed; the log of the server says why.");
+}
+
+/** Its message is for those who call it in code. */
+function detailOf(error: JobsError): string {
+  if (error.code === "DATABASE_UNAVAILABLE")
+    return "The database does not answer; repeat the request later.";
+  if (error instanceof OptionsError) return `${error.problems.join("; ")}.`;
+  return error.message.replace(/jobs\.(queues|schedules)\.list\(\)/, "GET $1");
+}
+
+function moreOf(error: JobsError): Record<string, unknown> {
+  if (error instanceof EnqueueOutcomeUnknownError) return { ids: error.ids };
+  return error instanceof OptionsError ? { problems: error.problems } : {};
 }
 
 /** What the body parser of Express, or Fastify, says of a request. */

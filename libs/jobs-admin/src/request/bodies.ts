@@ -17,7 +17,8 @@ export interface Body {
   trouble?: Error;
 }
 
-const bodies = new WeakMap<RawRequest, Body>();
+/** Parsed when somebody asks: who has no credential has nothing parsed for him. */
+const bodies = new WeakMap<RawRequest, () => Body>();
 
 /** Longer ones say nothing that these routes understand. */
 const LONGEST = 65_536;
@@ -28,7 +29,7 @@ const longestFor = (payloadLimit: number): number => 2 * payloadLimit + 1_024;
 export function bodyOf(request: AnyRequest): Body {
   const raw = rawOf(request);
   const known = bodies.get(raw);
-  if (known) return known;
+  if (known) return known();
   return hasBody(raw) ? { type: mediaType(raw), value: request.body } : { type: undefined };
 }
 
@@ -77,16 +78,17 @@ const hasBody = ({ headers }: RawRequest): boolean =>
 const mediaType = ({ headers }: RawRequest): string =>
   headers["content-type"]?.split(";")[0]!.trim().toLowerCase().slice(0, 64) || "none";
 
-async function read(request: RawRequest, limit: number, payloadLimit: number): Promise<Body> {
-  if (!hasBody(request)) return { type: undefined };
+async function read(request: RawRequest, limit: number, payloadLimit: number): Promise<() => Body> {
+  if (!hasBody(request)) return () => ({ type: undefined });
   const type = mediaType(request);
+  const said = request.headers["content-type"];
+  const plain = isPlainJson(request);
   try {
     const bytes = await bytesOf(request, limit, payloadLimit);
-    if (bytes.length === 0) return { type: undefined };
-    if (!isPlainJson(request)) return { type, trouble: notJson(request.headers["content-type"]) };
-    return { type, value: parsed(bytes) };
+    if (bytes.length === 0) return () => ({ type: undefined });
+    return () => (plain ? { type, ...parsed(bytes) } : { type, trouble: notJson(said) });
   } catch (error) {
-    return { type, trouble: error as Error };
+    return () => ({ type, trouble: error as Error });
   }
 }
 
@@ -108,11 +110,14 @@ async function bytesOf(request: RawRequest, limit: number, payloadLimit: number)
   );
 }
 
-function parsed(bytes: Buffer): unknown {
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+function parsed(bytes: Buffer): Pick<Body, "value" | "trouble"> {
   try {
-    return JSON.parse(bytes.toString("utf8")) as unknown;
+    return { value: JSON.parse(utf8.decode(bytes)) as unknown };
   } catch {
-    throw new ProblemException(400, "BAD_REQUEST", "Expected JSON, found something else.");
+    const expected = "Expected JSON in UTF-8, found something else.";
+    return { trouble: new ProblemException(400, "BAD_REQUEST", expected) };
   }
 }
 
