@@ -1,8 +1,10 @@
 import type { INestApplication } from "@nestjs/common";
+import { defineJob } from "nestjs-pg-jobs";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { OpenAPIClientAxios, type OpenAPIClient } from "openapi-client-axios";
 import { OPERATIONS } from "../../libs/jobs-admin/src/openapi/operations.js";
 import { ADAPTERS, AdminApp, TOKENS } from "../support/admin-app.js";
+import { handler, reached } from "../support/handlers.js";
 import { Bench } from "../support/harness.js";
 
 // The document: valid, complete, and enough to make a client from.
@@ -82,6 +84,11 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
 
   it("makes a client that reaches every operation", async () => {
     const { id } = await admin.jobs.enqueue("waits", {}, { delay: "1h" });
+    const doomed = (await admin.jobs.enqueue("waits", {}, { delay: "1h" })).id;
+    await admin.jobs.enqueue("waits", {}, { delay: "1h", queue: "bulk" });
+    await bench.worker([handler(defineJob("served", { queue: "served" }), () => "done")]);
+    const { id: over } = await admin.jobs.enqueue("served", {}, { queue: "served" });
+    await reached(bench, over, "succeeded");
     await admin.jobs.schedules.upsert("daily", "waits", { cron: "@daily" });
     const api = new OpenAPIClientAxios({
       definition: structuredClone(document) as never,
@@ -105,6 +112,14 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
       getLogs: [{ id, limit: 5 }],
       cancelJob: [{ id }],
       requeueJob: [{ id }, { payload: { again: true } }],
+      deleteJob: [{ id: doomed }],
+      processQueue: [undefined, { queue: "served", seconds: 1 }],
+      previewBulk: [undefined, { action: "delete", queue: "bulk" }],
+      startBulk: [undefined, { action: "delete", queue: "bulk", expected: 1, ...why }],
+      listBulk: [{ limit: 1 }],
+      getBulk: [{ id: "1" }],
+      stopBulk: [{ id: "1" }],
+      listAudit: [{ operator: "admin" }],
       listDeadLetters: [{ queue: "default" }],
       listQueues: [],
       getQueue: [{ name: "default" }],

@@ -82,6 +82,10 @@ export class AdminApp {
   }
 
   /** `path` is below the mount: `jobs/1-1?limit=1`. */
+  async delete(path: string, call: Call = {}): Promise<AdminAnswer> {
+    return await this.call("delete", path, call);
+  }
+
   async call(
     method: string,
     path: string,

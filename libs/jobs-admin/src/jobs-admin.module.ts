@@ -15,6 +15,8 @@ import { Failures } from "./auth/failures.js";
 import { LoopbackDoor } from "./auth/loopback.js";
 import { ADMIN_GUARD, GuardDoor } from "./auth/own-guard.js";
 import { TokenDoor } from "./auth/tokens.js";
+import { AuditController } from "./audit/audit.controller.js";
+import { BulkController } from "./bulk/bulk.controller.js";
 import { DeadLettersController } from "./dead-letters/dead-letters.controller.js";
 import {
   type JobsAdminOptions,
@@ -27,6 +29,7 @@ import { OPERATIONS } from "./openapi/operations.js";
 import { OpenApiController } from "./openapi/openapi.controller.js";
 import { Payloads } from "./payloads/payloads.js";
 import { Redaction } from "./payloads/redaction.js";
+import { ProcessController } from "./process/process.controller.js";
 import { QueuesController } from "./queues/queues.controller.js";
 import { readBodies } from "./request/bodies.js";
 import { RootController } from "./root/root.controller.js";
@@ -69,6 +72,9 @@ export class JobsAdminModule implements OnModuleInit, OnApplicationBootstrap {
         QueuesController,
         SchedulesController,
         WorkersController,
+        ProcessController,
+        BulkController,
+        AuditController,
         OpenApiController,
       ],
       providers: [

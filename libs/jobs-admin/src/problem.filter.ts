@@ -23,11 +23,15 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   NOT_IN_ENCODING: 400,
   OPTIONS_INVALID: 400,
   PAYLOAD_NOT_JSON: 400,
+  BULK_UNKNOWN: 404,
   KIND_UNKNOWN: 404,
   QUEUE_UNKNOWN: 404,
   SCHEDULE_UNKNOWN: 404,
+  BULK_COUNT_DIFFERS: 409,
   JOB_LOCKED: 409,
+  NO_WORKER: 409,
   PAYLOAD_TOO_LARGE: 413,
+  BULK_TOO_LARGE: 422,
   DATABASE_UNAVAILABLE: 503,
   DATABASE_REFUSED: 503,
   ENQUEUE_OUTCOME_UNKNOWN: 503,
@@ -64,7 +68,8 @@ export class ProblemFilter implements ExceptionFilter {
   }
 }
 
-function problemOf(error: unknown): Problem {
+/** What is answered for an error. */
+export function problemOf(error: unknown): Problem {
   if (error instanceof ProblemException)
     return problem(error.getStatus(), error.code, error.message, error.more);
   if (error instanceof JobsError && STATUS[error.code])

@@ -107,7 +107,12 @@ export type { AuditEntry, Deed } from "./store/operators/audit.js";
 /** @internal For the packages beside this one. */
 export { JobRequests } from "./queue/requests.js";
 export { type BulkPreview, JobBulk } from "./queue/bulk.js";
-export type { BulkAction, BulkOrderOptions, BulkRequest } from "./job/bulk-order.js";
+export {
+  BULK_ACTIONS,
+  type BulkAction,
+  type BulkOrderOptions,
+  type BulkRequest,
+} from "./job/bulk-order.js";
 export { BulkCountError, BulkTooLargeError, UnknownBulkError } from "./job/bulk-errors.js";
 export type { BulkState, BulkView } from "./store/operators/bulk.js";
 export type { DeleteAnswer } from "./store/transitions/delete.js";

@@ -16,7 +16,10 @@ export function remember(request: AnyRequest, operator: AdminOperator): void {
   operators.set(rawOf(request), operator);
 }
 
+/** Who asks. */
+export const operatorOf = (request: AnyRequest): AdminOperator => operators.get(rawOf(request))!;
+
 /** The {@link AdminOperator} of the request, as a parameter of a route. */
 export const Asker = createParamDecorator((_: unknown, context: ExecutionContext): AdminOperator =>
-  operators.get(rawOf(context.switchToHttp().getRequest<AnyRequest>()))!,
+  operatorOf(context.switchToHttp().getRequest<AnyRequest>()),
 );

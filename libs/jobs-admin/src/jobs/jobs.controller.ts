@@ -12,8 +12,16 @@ import { type InputOf, Serves } from "../operation/operation.js";
 import { Payloads } from "../payloads/payloads.js";
 import { Input } from "../request/input.js";
 import { type JobDetails, jobDetails } from "./job-details.js";
-import { cancelJob, getHistory, getJob, getLogs, listJobs, requeueJob } from "./jobs.operations.js";
-import { notCancelled, notRequeued, refuseEdit, unknownJob } from "./refusals.js";
+import {
+  cancelJob,
+  deleteJob,
+  getHistory,
+  getJob,
+  getLogs,
+  listJobs,
+  requeueJob,
+} from "./jobs.operations.js";
+import { notCancelled, notRequeued, refuseEdit, runs, unknownJob } from "./refusals.js";
 
 @AdminController()
 export class JobsController {
@@ -81,5 +89,12 @@ export class JobsController {
     const answer = await this.jobs.cancel(id);
     if (answer === "cancelled" || answer === "requested") return { id, answer };
     throw notCancelled(id, answer, await this.inspector.get(id));
+  }
+
+  @Serves(deleteJob)
+  async delete(@Param("id") id: string): Promise<{ id: string; answer: "deleted" }> {
+    const answer = await this.jobs.delete(id);
+    if (answer === "deleted") return { id, answer };
+    throw answer === "unknown" ? unknownJob(id) : runs(id);
   }
 }

@@ -1,12 +1,14 @@
 import { LISTED_STATES } from "nestjs-pg-jobs";
 import { list, object, ref, text, word } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
-import { anyOf, integer, json, key, name, time } from "../request/field.js";
+import { anyOf, integer, json, key, name, time, words } from "../request/field.js";
+
+const WHY = { why: words("Why, for those who look.") };
 
 const UNKNOWN = { 400: ["JOB_ID_INVALID"], 404: ["JOB_UNKNOWN"] };
 
-/** Which of them, and which page: of every list of jobs. */
-export const PAGE_OF_JOBS = {
+/** Which of them. */
+export const WHICH_JOBS = {
   queue: name("Of this queue."),
   kind: name("Of this kind."),
   key: key("With this key: found at once among unfinished jobs."),
@@ -15,6 +17,11 @@ export const PAGE_OF_JOBS = {
   createdBefore: time("Created before that time."),
   finishedSince: time("Finished, or died, at that time or later."),
   finishedBefore: time("Finished, or died, before that time."),
+};
+
+/** Which of them, and which page: of every list of jobs. */
+export const PAGE_OF_JOBS = {
+  ...WHICH_JOBS,
   limit: integer("At most so many; 50 unless said.", 1, 200),
   after: key("The `next` of the page before."),
 };
@@ -81,6 +88,7 @@ export const requeueJob = operation({
   summary: "Send a dead or cancelled job to its queue again",
   description: "With another payload only for an admin.",
   body: {
+    ...WHY,
     payload: json(
       "Instead of its own; absent: its own. What was shown as [redacted] has to be said anew.",
     ),
@@ -101,6 +109,7 @@ export const cancelJob = operation({
   summary: "Withdraw a job that waits, or ask one that runs to end",
   description:
     "`cancelled`: it will not start. `requested`: it runs, and its signal aborts; unless it succeeds or dies it ends as cancelled.",
+  body: WHY,
   answer: object({ id: text, answer: word("cancelled", "requested") }),
   problems: {
     400: ["JOB_ID_INVALID"],
@@ -109,4 +118,27 @@ export const cancelJob = operation({
   },
 });
 
-export const JOB_OPERATIONS = [listJobs, getJob, getHistory, getLogs, requeueJob, cancelJob];
+export const deleteJob = operation({
+  id: "deleteJob",
+  method: "delete",
+  path: "jobs/:id",
+  role: "operator",
+  summary: "Take a job away for good, unless it runs",
+  query: WHY,
+  answer: object({ id: text, answer: word("deleted") }),
+  problems: {
+    400: ["JOB_ID_INVALID"],
+    404: ["JOB_UNKNOWN"],
+    409: ["JOB_RUNS", "JOB_LOCKED"],
+  },
+});
+
+export const JOB_OPERATIONS = [
+  listJobs,
+  getJob,
+  getHistory,
+  getLogs,
+  requeueJob,
+  cancelJob,
+  deleteJob,
+];

@@ -64,3 +64,12 @@ export function notCancelled(
     { state },
   );
 }
+
+/** It cannot be taken away. */
+export const runs = (id: string): ProblemException =>
+  new ProblemException(
+    409,
+    "JOB_RUNS",
+    `Only a job that does not run can be deleted; job ${id} runs. Cancel it first, or wait.`,
+    { state: "running" },
+  );

@@ -72,6 +72,22 @@ export function openApi(
   };
 }
 
+/** It changes something: that is written down, and may be asked for again. */
+const isDeed = ({ method, changes }: Operation): boolean => method !== "get" && changes !== false;
+
+const IDEMPOTENCY_KEY = {
+  name: "Idempotency-Key",
+  in: "header",
+  description:
+    "1 to 255 visible characters: whoever sends the same request again within a day gets the answer of the first, with Idempotency-Replayed: true.",
+  schema: text,
+};
+const OF_DEEDS: Readonly<Record<number, readonly string[]>> = {
+  400: ["IDEMPOTENCY_KEY_INVALID"],
+  409: ["IDEMPOTENCY_KEY_BUSY"],
+  422: ["IDEMPOTENCY_KEY_REUSED"],
+};
+
 const tagOf = ({ path }: Operation): string => path.split(/[/.]/)[0] || "root";
 
 function described(one: Operation): object {
@@ -94,7 +110,7 @@ function described(one: Operation): object {
     "x-role": role,
     summary,
     ...(description === undefined ? {} : { description }),
-    parameters: [...inPath, ...inQuery],
+    parameters: [...inPath, ...inQuery, ...(isDeed(one) ? [IDEMPOTENCY_KEY] : [])],
     ...(body === undefined ? {} : { requestBody: requestBody(body) }),
     responses: {
       200: { description: "OK", content: { "application/json": { schema: answer } } },
@@ -117,13 +133,14 @@ function requestBody(body: Readonly<Record<string, Field<unknown>>>): object {
   return { required: required.length > 0, content: { "application/json": { schema } } };
 }
 
-function problemsOf({ problems = {} }: Operation): Record<string, object> {
-  const statuses = new Set([...Object.keys(COMMON), ...Object.keys(problems)].map(Number));
+function problemsOf(one: Operation): Record<string, object> {
+  const sources = [one.problems ?? {}, isDeed(one) ? OF_DEEDS : {}, COMMON];
+  const statuses = new Set(sources.flatMap((codes) => Object.keys(codes).map(Number)));
   return Object.fromEntries(
     [...statuses].map((status) => [
       status,
       {
-        description: [...(problems[status] ?? []), ...(COMMON[status] ?? [])].join(", "),
+        description: sources.flatMap((codes) => codes[status] ?? []).join(", "),
         content: { "application/problem+json": { schema: ref("Problem") } },
       },
     ]),

@@ -1,7 +1,10 @@
+import { AUDIT_OPERATIONS, AUDIT_SCHEMAS } from "../audit/audit.operations.js";
+import { BULK_OPERATIONS, BULK_SCHEMAS } from "../bulk/bulk.operations.js";
 import { DEAD_LETTER_OPERATIONS } from "../dead-letters/dead-letters.operations.js";
 import { JOB_OPERATIONS } from "../jobs/jobs.operations.js";
 import { JOB_SCHEMAS } from "../jobs/jobs.schemas.js";
 import type { Operation } from "../operation/operation.js";
+import { PROCESS_OPERATIONS, PROCESS_SCHEMAS } from "../process/process.operations.js";
 import { QUEUE_OPERATIONS } from "../queues/queues.operations.js";
 import { QUEUE_SCHEMAS } from "../queues/queues.schemas.js";
 import { getRoutes } from "../root/root.operations.js";
@@ -21,6 +24,9 @@ export const OPERATIONS: readonly Operation[] = [
   ...QUEUE_OPERATIONS,
   ...SCHEDULE_OPERATIONS,
   ...WORKER_OPERATIONS,
+  ...PROCESS_OPERATIONS,
+  ...BULK_OPERATIONS,
+  ...AUDIT_OPERATIONS,
   getOpenApi,
 ];
 
@@ -31,4 +37,7 @@ export const SCHEMAS: Readonly<Record<string, Schema>> = {
   ...QUEUE_SCHEMAS,
   ...SCHEDULE_SCHEMAS,
   ...WORKER_SCHEMAS,
+  ...PROCESS_SCHEMAS,
+  ...BULK_SCHEMAS,
+  ...AUDIT_SCHEMAS,
 };

@@ -24,6 +24,8 @@ export interface Operation<Q extends Fields = Fields, B extends Fields = Fields>
   readonly role: AdminRole;
   readonly summary: string;
   readonly description?: string;
+  /** False: it changes nothing, though it is no GET. */
+  readonly changes?: false;
   /** Absent: it takes no parameters. */
   readonly query?: Q;
   /** Absent: it takes no body. */

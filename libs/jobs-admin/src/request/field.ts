@@ -68,6 +68,13 @@ export const anyOf = <W extends string>(about: string, known: readonly W[]): Fie
       : [...new Set(value as unknown[])].flatMap((one) => check.word(at, one, known) ?? []),
 });
 
+/** One of some words. */
+export const oneOf = <W extends string>(about: string, known: readonly W[]): Field<W> => ({
+  about,
+  schema: { type: "string", enum: known },
+  read: (check, at, value) => check.word(at, value, known),
+});
+
 /** A point in time, with its zone: what a bare number or day means, nobody knows. */
 export const time = (about: string): Field<Date> => ({
   about,

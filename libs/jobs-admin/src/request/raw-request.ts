@@ -10,7 +10,11 @@ export interface AnyRequest {
   ip?: string;
   /** What the parser of the app has made of its body. */
   body?: unknown;
+  /** What stands in its path. */
+  params?: Record<string, string>;
 }
+
+export const paramsOf = ({ params = {} }: AnyRequest): Record<string, string> => params;
 
 export const rawOf = (request: AnyRequest): RawRequest => request.raw ?? (request as RawRequest);
 

@@ -35,6 +35,15 @@ export class JobAudit {
   /** @internal Made by `JobsModule.forRoot()`. */
   constructor(private readonly store: Store) {}
 
+  /** Whether deeds are written down: the schema has room for them. */
+  async kept(): Promise<boolean> {
+    try {
+      return await this.store.offers(AUDIT_SINCE);
+    } catch (error) {
+      throw callerError(error, this.store.schema, "audit");
+    }
+  }
+
   /** Writes down what is about to be done; answers its id. @throws SchemaNotReadyError, DatabaseUnavailableError */
   async begin(deed: Deed): Promise<string> {
     return await this.#checked(() => beginDeed(this.store, deed));

@@ -55,7 +55,8 @@ export interface RequestKey {
 /** `mine`: do it, under this fence. `busy`: another one is at it. `other`: the key was used for something else. */
 export type Taken =
   | { what: "mine"; fence: string }
-  | { what: "busy" | "other" }
+  | { what: "busy" }
+  | { what: "other" }
   | { what: "answered"; status: number; body: unknown };
 
 /** Whether this request is to be done, or was. */

@@ -1,0 +1,29 @@
+import type { Deed } from "nestjs-pg-jobs";
+import { operatorOf } from "../auth/operator.js";
+import { inputOf } from "../request/input.js";
+import { type AnyRequest, paramsOf } from "../request/raw-request.js";
+
+/** What a request is about to do, for those who look later; payloads are left out. */
+export function deedOf(action: string, request: AnyRequest): Deed {
+  const { name: operator, role } = operatorOf(request);
+  const { query, body } = inputOf(request);
+  const { why, by: _, payload, ...said } = { ...query, ...body };
+  const named = Object.values(paramsOf(request)).join(" ");
+  const about = [said.queue, said.action].find((one) => typeof one === "string");
+  const target = named || (about ?? "");
+  return {
+    operator,
+    role,
+    action,
+    target: storable(target).slice(0, 200),
+    why: typeof why === "string" ? storable(why) : null,
+    details: JSON.parse(
+      JSON.stringify({ ...said, ...(payload === undefined ? {} : { edited: true }) }, (_, value) =>
+        typeof value === "string" ? storable(value) : (value as unknown),
+      ),
+    ) as object,
+  };
+}
+
+/** What stands in a path may be anything; PostgreSQL takes no NUL, and no half of a character. */
+const storable = (text: string): string => text.toWellFormed().replaceAll("\0", "\uFFFD");

@@ -1,0 +1,63 @@
+import { Param } from "@nestjs/common";
+import { type BulkAction, type BulkPreview, type BulkView, JobBulk } from "nestjs-pg-jobs";
+import { type AdminOperator, Asker } from "../auth/operator.js";
+import { AdminController } from "../operation/admin-controller.decorator.js";
+import { type InputOf, Serves } from "../operation/operation.js";
+import { ProblemException } from "../problem.js";
+import { Input } from "../request/input.js";
+import { getBulk, listBulk, previewBulk, startBulk, stopBulk } from "./bulk.operations.js";
+
+const PAGE = 50;
+
+@AdminController()
+export class BulkController {
+  constructor(private readonly bulk: JobBulk) {}
+
+  @Serves(previewBulk)
+  async preview(@Input() { body }: InputOf<typeof previewBulk>): Promise<BulkPreview> {
+    const { action, ...filter } = body;
+    return await this.bulk.preview({ action: action as BulkAction, filter: said(filter) });
+  }
+
+  @Serves(startBulk)
+  async start(
+    @Asker() { name }: AdminOperator,
+    @Input() { body }: InputOf<typeof startBulk>,
+  ): Promise<BulkView> {
+    const { action, expected, why, ...filter } = body;
+    return await this.bulk.start({
+      action: action as BulkAction,
+      filter: said(filter),
+      expected: expected!,
+      operator: name,
+      ...(why === undefined ? {} : { why }),
+    });
+  }
+
+  @Serves(listBulk)
+  async list(
+    @Input() { query }: InputOf<typeof listBulk>,
+  ): Promise<{ items: BulkView[]; next: string | null }> {
+    const { limit = PAGE } = query;
+    const items = await this.bulk.list(said({ ...query, limit }));
+    return { items, next: items.length === limit ? items.at(-1)!.id : null };
+  }
+
+  @Serves(getBulk)
+  async get(@Param("id") id: string): Promise<BulkView> {
+    const found = await this.bulk.get(id);
+    if (found) return found;
+    throw new ProblemException(404, "BULK_UNKNOWN", `There is no operation ${id.slice(0, 40)}.`);
+  }
+
+  @Serves(stopBulk)
+  async stop(@Param("id") id: string): Promise<BulkView> {
+    return await this.bulk.stop(id);
+  }
+}
+
+/** Without what was not said. */
+const said = <T extends object>(values: T): { [K in keyof T]: Exclude<T[K], undefined> } =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>;
+  };
