@@ -8,6 +8,7 @@ import { measureEnqueue } from "./measure/enqueue.mjs";
 import { measureGrowth } from "./measure/growth.mjs";
 import { measureHistory } from "./measure/history.mjs";
 import { measureHorizon } from "./measure/horizon.mjs";
+import { measureMetrics } from "./measure/metrics.mjs";
 import { measurePinned } from "./measure/pinned.mjs";
 import { measurePoolers } from "./measure/poolers.mjs";
 import { measureRetention } from "./measure/retention.mjs";
@@ -25,6 +26,7 @@ const ALL = {
   history: measureHistory,
   retention: measureRetention,
   schedules: measureSchedules,
+  metrics: measureMetrics,
   poolers: measurePoolers,
 };
 const [only] = process.argv.slice(2);

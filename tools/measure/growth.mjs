@@ -11,14 +11,14 @@ import { newJob } from "../new-job.mjs";
 import { median, perSecond, ratio } from "./ground.mjs";
 
 const RUNS = 3;
-const JOBS = 60_000;
+export const JOBS = 60_000;
 const BATCH = 1_000;
 const WORKER = path.join(import.meta.dirname, "growth.worker.mjs");
 /** Until they are due all workers have started; on one core each takes its time. */
 const dueInMs = (workers) => 4_000 + workers * 1_500;
 
 const SLOTS = { concurrency: 1_000, prefetch: 500 };
-const PLAIN = { queues: 1, kinds: 1, workers: 1, slots: SLOTS };
+export const PLAIN = { queues: 1, kinds: 1, workers: 1, slots: SLOTS };
 const both = (count) => ({ concurrency: count, prefetch: count });
 
 const CASES = [
@@ -56,16 +56,19 @@ export async function measureGrowth(ground) {
   };
 }
 
-async function drained(ground, { queues, kinds, workers, slots }) {
+export async function drained(ground, { queues, kinds, workers, slots, metrics = null }) {
   await ground.clear();
   const dueAt = Date.now() + dueInMs(workers);
   await fill(ground, { queues, kinds, dueAt });
   await ground.analyse();
   const started = Array.from({ length: workers }, () =>
-    fork(WORKER, [JSON.stringify({ url: ground.url, queues, kinds, slots })], { stdio: "inherit" }),
+    fork(WORKER, [JSON.stringify({ url: ground.url, queues, kinds, slots, metrics })], {
+      stdio: "inherit",
+    }),
   );
   try {
     const ran = started.map(() => 0);
+    const clientCpu = started.map(() => 0);
     let first = Number.POSITIVE_INFINITY;
     await Promise.all(started.map((worker) => once(worker, "message")));
     if (Date.now() > dueAt)
@@ -73,13 +76,18 @@ async function drained(ground, { queues, kinds, workers, slots }) {
     started.forEach((worker, index) =>
       worker.on("message", (told) => {
         ran[index] = told.ran;
+        clientCpu[index] = told.cpuMs;
         first = Math.min(first, told.first);
       }),
     );
     const before = serverCpuMs(ground.serverPid);
     while (ran.reduce((sum, count) => sum + count, 0) < JOBS) await sleep(2);
     while ((await unfinished(ground)) > 0) await sleep(2);
-    return { cpuMs: serverCpuMs(ground.serverPid) - before, tookMs: Date.now() - first };
+    return {
+      cpuMs: serverCpuMs(ground.serverPid) - before,
+      clientCpuMs: clientCpu.reduce((sum, ms) => sum + ms, 0),
+      tookMs: Date.now() - first,
+    };
   } finally {
     await Promise.all(
       started.map(async (worker) => {

@@ -8,7 +8,14 @@ import type { Settlement } from "./settlement.js";
 
 // What listeners in this process are told of attempts. Nothing is put together that nobody hears.
 
+/** Made field by field: copies would be the dearest part of telling. */
+type Draft = { -readonly [K in keyof JobEvent]: JobEvent[K] };
+
 export class Story {
+  /** Jobs of one list have one time: it is read once. */
+  #runAt = "";
+  #runAtMs = Number.NaN;
+
   constructor(
     private readonly events: Events,
     /** The server's clock, in ms; undefined while it is not known. */
@@ -17,36 +24,41 @@ export class Story {
 
   started(attempt: Attempt): void {
     if (!this.events.heard("started")) return;
-    const ms = Math.round((this.serverNow() ?? Number.NaN) - millisOf(attempt.claim.runAt));
-    this.tell("started", attempt, Number.isNaN(ms) ? {} : { waitMs: Math.max(0, ms) });
+    const event = draft("started", attempt);
+    const ms = Math.round((this.serverNow() ?? Number.NaN) - this.#dueAt(attempt.claim));
+    if (!Number.isNaN(ms)) event.waitMs = Math.max(0, ms);
+    this.events.emit(event);
   }
 
   settled(attempt: Attempt, settlement: Settlement): void {
     const name = EVENT_OF[settlement.verb];
     if (!this.events.heard(name)) return;
-    this.tell(name, attempt, {
-      ...(attempt.startedAt > 0 ? { durationMs: Math.round(monotonic() - attempt.startedAt) } : {}),
-      ...("delayMs" in settlement ? { delayMs: settlement.delayMs } : {}),
-      ...("error" in settlement ? { error: reportError(settlement.error) } : {}),
-      ...("reason" in settlement ? { reason: settlement.reason } : {}),
-    });
+    const event = draft(name, attempt);
+    if (attempt.startedAt > 0) event.durationMs = Math.round(monotonic() - attempt.startedAt);
+    if ("delayMs" in settlement) event.delayMs = settlement.delayMs;
+    if ("error" in settlement) event.error = reportError(settlement.error);
+    if ("reason" in settlement) event.reason = settlement.reason;
+    this.events.emit(event);
   }
 
   tell(event: JobEventName, attempt: Attempt, more: Partial<JobEvent> = {}): void {
     if (!this.events.heard(event)) return;
-    const { id, kind, queue, failures, attempts } = attempt;
-    this.events.emit({
-      event,
-      id,
-      kind,
-      queue,
-      attempt: attempt.attempt,
-      failures,
-      attempts,
-      ...more,
-    });
+    this.events.emit(Object.assign(draft(event, attempt), more));
+  }
+
+  #dueAt({ runAt }: Attempt["claim"]): number {
+    if (runAt !== this.#runAt) {
+      this.#runAt = runAt;
+      this.#runAtMs = millisOf(runAt);
+    }
+    return this.#runAtMs;
   }
 }
+
+const draft = (
+  event: JobEventName,
+  { id, kind, queue, attempt, failures, attempts }: Attempt,
+): Draft => ({ event, id, kind, queue, attempt, failures, attempts });
 
 const EVENT_OF: Record<Settlement["verb"], JobEventName> = {
   succeed: "succeeded",
