@@ -24,6 +24,34 @@ const parked = async () =>
     "select key, count(*)::integer as n from jobs.parked group by key order by key",
   );
 
+it("a key that is always busy loses the jobs that were cancelled while they were set aside", async () => {
+  const { hands } = limited;
+  await limited.limit([{ keyPath: "tenant", max: 1 }]);
+  await limited.tenant(1, "t");
+  let [held] = (await limited.take()).claims;
+  await bench.sql(
+    `with jobs as (
+       insert into jobs.job (id, run_at, lane, queue_id, kind, payload)
+       select -n, now() - interval '1 hour', $1::smallint + 10000, $2, 'work', '{"tenant": "t"}' from generate_series(1, 30000) n
+       returning id, run_at)
+     insert into jobs.parked (queue_id, job_id, limit_id, key, priority, run_at)
+     select $2, id, (select id from jobs.limit_rule where queue_id = $2), 't', 0, run_at from jobs`,
+    [hands.lane, hands.queueId],
+  );
+  await bench.sql("delete from jobs.job where id < -1000");
+  const queues = (await bench.producer()).queues;
+  // Of 10,001 that are looked at, none is there any more.
+  expect(await queues.limits("default")).toMatchObject([{ waiting: 0 }]);
+  // Its next one is there each time, so that it has no room when a sweep looks.
+  for (let turn = 0; turn < 12; turn++) {
+    await limited.done([held!]);
+    [held] = (await limited.take({ over: [held!.id] })).claims;
+    expect(Number(held?.id)).toBe(-1_000 + turn);
+  }
+  expect(await parked()).toEqual([{ key: "t", n: 988 }]);
+  expect(await queues.limits("default")).toMatchObject([{ waiting: 988 }]);
+});
+
 describe("a job that somebody has locked at the head of its line", () => {
   let hot: string[];
   const lock = async (id: string) => {

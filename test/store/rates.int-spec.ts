@@ -1,6 +1,7 @@
+import { setRules } from "../../libs/jobs/src/store/limits/rules.js";
 import type { Hands } from "../support/hands.js";
 import { Bench } from "../support/harness.js";
-import { Limited, idsOf } from "../support/limited.js";
+import { Limited, idsOf, rule } from "../support/limited.js";
 
 // How many start in a window: none of it, wherever it begins, has more.
 
@@ -92,6 +93,23 @@ describe("a rate", () => {
     await limit([{ max: 5 }]);
     expect((await take()).waitMs).toBeUndefined();
     expect(await bench.sql("select from jobs.bucket")).toEqual([]);
+  });
+
+  it("that is changed to and fro gives nothing out twice, and goes on", async () => {
+    const rates = [20, 19, 3, 20, 1, 20];
+    await limit([{ rate: 20, rateMs: 2_000 }]);
+    await hands.addMany(200);
+    const end = performance.now() + 5_000;
+    const front = bench.session();
+    for (let n = 0; performance.now() < end; n++) {
+      const rules = [rule({ rate: rates[n % rates.length]!, rateMs: 2_000 })];
+      await front.transaction((run) => setRules({ run }, hands.queueId, { kind: "", rules }));
+      const { claims } = await take();
+      if (claims.length > 0) await done(claims);
+    }
+    const times = await starts();
+    expect(mostIn(times, 2_000)).toBeLessThanOrEqual(20);
+    expect(times.length).toBeGreaterThan(6);
   });
 
   it("with a limit: the tighter one holds", async () => {

@@ -79,6 +79,26 @@ it("counts them one by one, those of a kind, those that come first", async () =>
   expect(await all).toEqual({ jobs: 5, ...none, succeeded: 3, retried: 2 });
 });
 
+it("counts what waits for its key, and asks nobody whose signal has aborted", async () => {
+  const handlers = [handler("keyed", () => new Promise((resolve) => setTimeout(resolve, 50)))];
+  const app = await bench.worker(handlers);
+  await jobs.enqueue("keyed", { t: "a" });
+  await until(async () => (await bench.states()).succeeded === 1, { what: "it is over" });
+  await app.get(JobQueue).queues.limit("default", { limit: { key: "t", max: 1 } });
+  await jobs.enqueueMany(
+    "keyed",
+    Array.from({ length: 6 }, () => ({ t: "a" })),
+  );
+  await until(async () => (await bench.sql("select 1 from jobs.parked")).length >= 4, {
+    what: "they wait for their key",
+  });
+  const report = await jobs.queues.process("default");
+  expect(report.jobs).toBeGreaterThanOrEqual(4);
+  expect(report).toMatchObject({ succeeded: report.jobs, waiting: 0 });
+  const signal = AbortSignal.abort(new Error("left"));
+  await expect(jobs.queues.process("default", { signal })).rejects.toThrow("left");
+});
+
 it("says so when nobody could start one, now or of that kind", async () => {
   await jobs.enqueue("works");
   await expect(jobs.queues.process("default")).rejects.toMatchObject({ code: "NO_WORKER" });

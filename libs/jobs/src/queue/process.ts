@@ -33,6 +33,7 @@ export async function process(
   queue: { id: number; name: string },
   { kind, limit, timeoutMs, signal }: ParsedProcessOptions,
 ): Promise<ProcessReport> {
+  signal?.throwIfAborted();
   const until = performance.now() + timeoutMs;
   const jobs = await due(store.aside, queue.id, kind, limit);
   if (jobs.length === 0 && !(await served(store.aside, queue.id, kind)))

@@ -145,14 +145,22 @@ on conflict (queue_id) do update
 set opened = false, opens_at = case when g.opened then excluded.opens_at else g.opens_at end`,
 );
 
-// What the rate before has given out holds no longer than the new one can.
+// How many may start at once stays what it was, if the new rate allows as many: one that was full, and is changed to and fro,
+// gives nothing out twice. What was to be waited for takes as long as the new rate says.
 const changeRates = new Statement(
   "change_rates",
   (jobs) => `
+with now as (
+  select floor(extract(epoch from clock_timestamp()) * 1000000)::bigint as us
+), before as (
+  select one.burst, ceil(($4::bigint * 1000.0 + least($4::bigint * 100, 250000)) / ($3::integer + 1 - one.burst)) as cost
+  from (select greatest(1, $3::integer / 10) as burst) one
+)
 update ${jobs}.bucket b
-set full_at = least(b.full_at, floor(extract(epoch from clock_timestamp()) * 1000000)::bigint + r.burst * r.cost),
+set full_at = now.us + ceil(r.cost * (
+    r.burst - least(r.burst, greatest(0, before.burst - greatest(0, b.full_at - now.us) / before.cost))))::bigint,
   wake_at = case when b.wake_at is not null then clock_timestamp() end
-from ${jobs}.limit_rules($1::integer) r
+from ${jobs}.limit_rules($1::integer) r, now, before
 where r.id = $2::smallint and b.queue_id = $1::integer and b.limit_id = $2::smallint`,
 );
 const dropRates = new Statement(
@@ -256,7 +264,9 @@ export async function setRules(
     } else {
       await runner.run(changeRule, [queueId, known.id, ...numbers, ...order]);
       const otherRate = known.rate !== rate || known.rateMs !== rateMs;
-      if (otherRate) await runner.run(rate === null ? dropRates : changeRates, [queueId, known.id]);
+      if (otherRate && rate === null) await runner.run(dropRates, [queueId, known.id]);
+      else if (otherRate && known.rate !== null)
+        await runner.run(changeRates, [queueId, known.id, known.rate, known.rateMs]);
       changed ||= otherRate || known.max !== max;
     }
   }

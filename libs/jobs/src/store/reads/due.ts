@@ -11,6 +11,9 @@ export interface DueJob {
   attempt: number;
 }
 
+/** What waits for its key too. */
+const PLACES = "array[0, 10000]";
+
 /** Lanes whose kind is handled by a worker that lives, and not paused, in the order in which they are claimed from. */
 const pickDue = new Statement(
   "pick_due",
@@ -18,9 +21,10 @@ const pickDue = new Statement(
 select next.id, next.kind, next.attempt
 from ${jobs}.queue q
 join ${jobs}.lane l on l.queue_id = q.id
+cross join unnest(${PLACES}) as aside (steps)
 cross join lateral (
   select j.id, j.kind, j.attempt, j.run_at from ${jobs}.job j
-  where j.queue_id = q.id and j.lane = l.id and j.lane > -1 and j.run_at <= now()
+  where j.queue_id = q.id and j.lane = (l.id + aside.steps)::smallint and j.lane > -1 and j.run_at <= now()
     and (j.lease_until is null or j.lease_until < now())
   order by j.run_at, j.id limit $3::integer
 ) next
