@@ -1,3 +1,4 @@
+import * as bulk from "./bulk-errors.js";
 import * as errors from "./errors.js";
 import * as results from "./result-errors.js";
 
@@ -23,6 +24,7 @@ const all: errors.JobsError[] = [
   new errors.LaneLockedError("q", "k", 5),
   new errors.UnknownQueueError("mial", "mail"),
   new errors.UnknownKindError("mail", "snd", "send"),
+  new errors.NoWorkerError("mail", "send"),
   new errors.UnknownScheduleError('"nightly"', "nightly-report"),
   new errors.UnknownSubscriptionError("order.placed", "bil", {
     event: "order.placed",
@@ -45,6 +47,9 @@ const all: errors.JobsError[] = [
   new results.JobResultNotKeptError(job),
   new results.JobResultTimeoutError(job, 500),
   new results.JobResultClosedError(job),
+  new bulk.BulkCountError(3, 4),
+  new bulk.BulkTooLargeError(100, 101),
+  new bulk.UnknownBulkError('"x"'),
   new errors.FollowClosedError("1-1"),
 ];
 

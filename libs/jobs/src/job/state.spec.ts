@@ -10,6 +10,6 @@ describe("states and events", () => {
 
   it("have each name once", () => {
     expect(new Set(JOB_STATES).size).toBe(6);
-    expect(new Set(JOB_EVENTS).size).toBe(14);
+    expect(new Set(JOB_EVENTS).size).toBe(15);
   });
 });
