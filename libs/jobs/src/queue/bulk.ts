@@ -51,6 +51,8 @@ const WATCH_MS = 5_000;
 const PAUSE_MS = 1_000;
 const MOST_FAILURES = 5;
 const MOST_WORDS = 1_000;
+/** At the end: for the page that is under way. */
+const FAREWELL_MS = 3_000;
 
 /** What a bulk operation would meet. */
 export interface BulkPreview {
@@ -142,13 +144,16 @@ export class JobBulk {
     void this.#look();
   }
 
-  /** @internal Ends with the page that is under way; others go on. */
+  /** @internal Ends with the page that is under way, unless the database does not answer; others go on. */
   async close(): Promise<void> {
     clearInterval(this.#watching);
     this.#closing.abort();
     const ids = [...this.#running.keys()];
-    await Promise.all(this.#running.values());
-    if (ids.length > 0) await letGo(this.store, ids, this.#name).catch(() => undefined);
+    if (ids.length === 0) return;
+    const ending = Promise.all(this.#running.values())
+      .then(() => letGo(this.store, ids, this.#name))
+      .catch(() => undefined);
+    await Promise.race([ending, sleep(FAREWELL_MS, undefined, { ref: false })]);
   }
 
   /** What cannot be seen now is seen later. */

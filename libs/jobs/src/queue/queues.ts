@@ -246,7 +246,8 @@ function parse(
 function readKey(check: OptionsCheck, key: unknown): string | undefined {
   if (key === undefined) return undefined;
   // A limit reads as many characters of a longer one from payloads.
-  const read = typeof key === "string" ? [...key.slice(0, 2 * MAX_KEY)].slice(0, MAX_KEY) : [];
+  const read =
+    typeof key === "string" ? Array.from(key.slice(0, 2 * MAX_KEY)).slice(0, MAX_KEY) : [];
   const text = read.join("");
   return KEY.test(text) ? text : check.expected("key", "a text without NUL", key);
 }
