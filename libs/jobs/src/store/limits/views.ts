@@ -11,9 +11,9 @@ select r.kind, r.key_path, r.max, r.rate, r.rate_ms, ${ms("r.said_at")}, r.said_
   (select count(*) from ${jobs}.slot s where s.queue_id = r.queue_id and s.limit_id = r.id),
   (select count(*) from (
     select p.job_id from ${jobs}.parked p where p.queue_id = r.queue_id and p.limit_id = r.id limit 10001) seen
-   where exists (
-    select from ${jobs}.job j
-    where j.id = seen.job_id and j.queue_id = r.queue_id and j.lane between 10000 and 19999 offset 0)),
+   cross join lateral (
+    select j.lane from ${jobs}.job j where j.id = seen.job_id and j.queue_id = r.queue_id offset 0) j
+   where j.lane between 10000 and 19999),
   (select json_agg(json_build_array(p.key, ${ms("p.paused_at")}, ${ms("p.paused_until")}, p.paused_by, p.paused_why) order by p.key)
    from (
     select k.key, k.paused_at, k.paused_until, k.paused_by, k.paused_why from ${jobs}.key_pause k

@@ -16,10 +16,10 @@ export const withoutGone = (jobs: string): string => {
               select p.ctid as at, p.job_id from ${jobs}.parked p
               where p.queue_id = p_queue and p.limit_id = f_limits[i] and p.key = f_keys[i]
               order by p.priority desc, p.run_at, p.job_id limit 5000
-            ) first
-            where not exists (
-              select from ${jobs}.job j
-              where j.id = first.job_id and j.queue_id = p_queue and j.lane between 10000 and 19999 offset 0)));
+            ) first left join lateral (
+              select j.lane from ${jobs}.job j where j.id = first.job_id and j.queue_id = p_queue offset 0
+            ) j on true
+            where j.lane is null or j.lane not between 10000 and 19999));
 ${place}`,
   );
 };
