@@ -33,6 +33,9 @@ export const isInFailedTransaction = (error: unknown): boolean => sqlState(error
 /** `query_canceled`: statement_timeout passed. */
 export const isStatementTimeout = (error: unknown): boolean => sqlState(error) === "57014";
 
+/** `internal_error`: what it looked at in the catalogs changed under it. */
+export const isInternal = (error: unknown): boolean => sqlState(error) === "XX000";
+
 /** The same statement may go through when it is sent again: deadlock, serialization failure. */
 export function isTransient(error: unknown): boolean {
   const state = sqlState(error);
