@@ -54,7 +54,7 @@ function schemaProblem(error: unknown): string | undefined {
   if (isMissingSchema(error))
     return 'the schema is gone, or of another release: run "pg-jobs migrate"';
   if (isNotAllowed(error))
-    return "the role of the connection lacks a right: grant it, docs/roles.md lists what a worker needs";
+    return "the role of the connection lacks a right: grant it, docs/roles.md says how";
   return undefined;
 }
 

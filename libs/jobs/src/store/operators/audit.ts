@@ -57,7 +57,7 @@ const LOOKED_AT_MOST = 20_000;
 const listEntries = new Statement(
   "list_audit",
   (jobs) => `
-select id, ${iso("at")}, operator, role, action, target, why, details, outcome, ${iso("ended_at")}, bound
+select id, ${iso("at")}, operator, role, action, target, why, details, outcome, ${iso("ended_at")}, bound, fits
 from (
   select looked.*, looked.place = ${LOOKED_AT_MOST} as bound,
     ($2::text is null or looked.operator = $2::text) and ($3::text is null or looked.action = $3::text)
@@ -101,23 +101,21 @@ export async function listDeeds(
   const here = rows.slice(0, limit);
   const last = here.at(-1);
   const more = rows.length > limit || last?.[10] === "t";
-  const fits = ([, , operator, , action, target]: (typeof rows)[number]) =>
-    (filter.operator === null || filter.operator === operator) &&
-    (filter.action === null || filter.action === action) &&
-    (filter.target === null || filter.target === target);
   return {
-    items: here.filter(fits).map((row) => ({
-      id: row[0]!,
-      at: row[1]!,
-      operator: row[2]!,
-      role: row[3]!,
-      action: row[4]!,
-      target: row[5]!,
-      why: row[6] ?? null,
-      details: JSON.parse(row[7]!) as object,
-      outcome: row[8] ?? null,
-      endedAt: row[9] ?? null,
-    })),
+    items: here
+      .filter((row) => row[11] === "t")
+      .map((row) => ({
+        id: row[0]!,
+        at: row[1]!,
+        operator: row[2]!,
+        role: row[3]!,
+        action: row[4]!,
+        target: row[5]!,
+        why: row[6] ?? null,
+        details: JSON.parse(row[7]!) as object,
+        outcome: row[8] ?? null,
+        endedAt: row[9] ?? null,
+      })),
     before: more ? last![0]! : null,
   };
 }
