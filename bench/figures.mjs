@@ -5,6 +5,8 @@ export const FIGURES = {
   p50: { title: "p50, ms", better: "less", format: (ms) => ms.toFixed(2) },
   p95: { title: "p95, ms", better: "less", format: (ms) => ms.toFixed(2) },
   p99: { title: "p99, ms", better: "less", format: (ms) => ms.toFixed(2) },
+  statsP95: { title: "p95 of counts, ms", better: "less", format: (ms) => ms.toFixed(1) },
+  listsP95: { title: "p95 of lists, ms", better: "less", format: (ms) => ms.toFixed(1) },
   walBytes: {
     title: "WAL bytes a job",
     better: "less",

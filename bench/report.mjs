@@ -10,7 +10,7 @@ export function report({ about, workloads, medians, judged, problems }) {
   return [
     "# Benchmark",
     "",
-    `Written by \`npm run bench\`: ${kind}. ${date}, ${machine}, PostgreSQL ${postgres} (fsync and synchronous_commit on, shared_buffers 1GB, max_wal_size 4GB), Node ${node}${redis ? ", Redis with appendonly everysec" : ", no Redis"}; ${versions.join(", ")}; ${minutes} minutes.`,
+    `Written by \`npm run bench\`: ${kind}. ${date}, ${machine}, PostgreSQL ${postgres} (fsync and synchronous_commit on, which claims of ours and of the bare loop turn off for themselves; shared_buffers 1GB, max_wal_size 4GB), Node ${node}${redis ? ", Redis with appendonly everysec" : ", no Redis"}; ${versions.join(", ")}; ${minutes} minutes.`,
     `Client and servers share the machine; compare within a table, not across machines. Medians of ${runs} ${runs === 1 ? "run" : "runs"}, the order of peers rotated; in parentheses the least and the most. Every run has checked by the peer's own tables that each job is there; where jobs run, by the handlers too, that each ran and was settled exactly once.`,
     "",
     "## What must be reached",

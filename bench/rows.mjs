@@ -83,6 +83,14 @@ export const ROWS = [
     against: ours("limits-1000-keys", "without that key"),
     atLeast: 0.9,
   },
+  { workload: "admin-reads", figure: "statsP95", atMost: 50 },
+  { workload: "admin-reads", figure: "listsP95", atMost: 50 },
+  {
+    workload: "viewers-20",
+    figure: "serverMs",
+    against: ours("viewers-0", "nobody looks"),
+    atMost: 1.03,
+  },
   // the worker as it comes, then as docs/performance.md says to start it where memory is dear
   ...[
     ["drain-1m", "drain"],

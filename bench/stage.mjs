@@ -46,6 +46,13 @@ export class Stage {
     return workers;
   }
 
+  /** A process with the admin API, which so many follow. */
+  async admin(viewers) {
+    const admin = await this.#child();
+    await admin.call("administer", viewers);
+    return admin;
+  }
+
   /** Until the workers have begun so many runs in all. */
   async ran(workers, count) {
     const total = () => workers.reduce((sum, worker) => sum + worker.count, 0);

@@ -7,12 +7,14 @@ import { Ledger } from "./ledger.mjs";
 import { hotPayloads, payload } from "./payload.mjs";
 import { settled } from "./settled.mjs";
 import { Transactions } from "./transactions.mjs";
+import { Viewers } from "./viewers.mjs";
 
 export class Actor {
   #peer;
   #places;
   #ledger;
   #tell;
+  #viewers;
   /** What waited before anything was enqueued: jobs scheduled for another day. */
   #atFirst;
 
@@ -113,6 +115,18 @@ export class Actor {
     return this.#ledger.report(jobs);
   }
 
+  // --- as the admin app
+
+  /** Serves the admin API to so many who follow its events. */
+  async administer(viewers) {
+    this.#viewers = new Viewers(await this.#peer.administer());
+    await this.#viewers.follow(viewers);
+  }
+
+  async read({ paths, rounds }) {
+    return await this.#viewers.read(paths, rounds);
+  }
+
   // --- as a process
 
   async cpuMs() {
@@ -127,6 +141,7 @@ export class Actor {
   }
 
   async close() {
+    this.#viewers?.leave();
     await this.#peer?.close();
   }
 }

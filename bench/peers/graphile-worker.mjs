@@ -5,7 +5,7 @@ import { Sql } from "./sql.mjs";
 const LOCAL_QUEUE = { size: 2_000, refetchDelay: { durationMs: 10 } };
 /** The delay spares fetches at the cost of latency. */
 const PROMPT_QUEUE = { size: 2_000 };
-/** As many as ours: with a hundred it waits for the handlers. */
+/** More than ours has under way: with a hundred it waits for the handlers. */
 const WAITING = { concurrentJobs: 1_500 };
 const WORKER = {
   concurrentJobs: 100,

@@ -12,9 +12,10 @@ import {
   defineEvent,
   defineJob,
 } from "nestjs-pg-jobs";
+import { JobsAdminModule } from "nestjs-pg-jobs-admin";
 import { Sql } from "./sql.mjs";
 
-const SLOTS = { concurrency: 1_500, prefetch: 500 };
+const SLOTS = { concurrency: 600, prefetch: 400 };
 const atOnce = { delay: () => 0 };
 const BENCH = { queue: "bench", attempts: 5, backoff: atOnce };
 const Bench = defineJob("bench", BENCH);
@@ -84,6 +85,18 @@ export function open({ url }) {
           },
         }),
       ]);
+    },
+
+    /** The admin API on loopback; answers where. */
+    administer: async () => {
+      const imports = [
+        JobsModule.forRoot({ connection }),
+        JobsAdminModule.forRoot({ development: true }),
+      ];
+      const app = await NestFactory.create(moduleOf({ imports }), { logger: ["error"] });
+      apps.push(app);
+      await app.listen(0, "127.0.0.1");
+      return `${await app.getUrl()}/admin`;
     },
 
     left: async () => (await unfinished()) > atFirst,
@@ -183,6 +196,17 @@ function seedsOf(sql, queue) {
          select n, now(), now(), now(), 0, 1, q.id, 0, 0, 1, 1, 'bench', ${PAYLOAD}
          from generate_series($1::bigint, $2::bigint) n, jobs.queue q`,
       ),
+    /** So many finished ones, and a tenth of that dead, and as many waiting. */
+    everything: async (count) => {
+      const seeds = seedsOf(sql, queue);
+      await seeds.finished(count);
+      await seeds.dead(count / 10);
+      await sql.run(
+        `insert into jobs.job (id, run_at, lane, queue_id, kind, payload)
+         select n, now(), l.id, l.queue_id, l.kind, ${PAYLOAD} from generate_series($1::bigint, $2::bigint) n, jobs.lane l`,
+        [1, count / 10],
+      );
+    },
     dead: async (count) =>
       await inChunks(
         count,

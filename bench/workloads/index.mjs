@@ -2,6 +2,7 @@
 // jobs are `awaited`, a worker is there before them.
 import { GATE } from "../gate.mjs";
 import { ALL_PEERS } from "../peers/index.mjs";
+import { adminReads, watchedDrain } from "./admin.mjs";
 import { drain } from "./drain.mjs";
 import { enqueue } from "./enqueue.mjs";
 import { flatOut } from "./flat-out.mjs";
@@ -268,7 +269,7 @@ export const WORKLOADS = [
     peers: ["ours"],
     run: horizon,
     awaited: true,
-    full: { before: 500_000, counted: 100_000, pinned, seconds: pinned ? PINNED_SECONDS : 0 },
+    full: { before: 500_000, counted: 100_000, pinned, seconds: PINNED_SECONDS },
   })),
   {
     name: "scheduled-1m",
@@ -294,6 +295,25 @@ export const WORKLOADS = [
     run: drain,
     full: { jobs: 100_000 },
   },
+  {
+    name: "admin-reads",
+    title: "admin API over 10M finished, 1M dead and 1M waiting jobs, 20 who follow its events",
+    note: "Each of eleven answers 40 times; the p95 is that of the slowest of them.",
+    peers: ["ours"],
+    seed: { what: "everything", count: 10_000_000 },
+    run: adminReads,
+    full: { viewers: 20, rounds: 40 },
+  },
+  ...[0, 20].map((viewers) => ({
+    name: `viewers-${viewers}`,
+    title:
+      viewers === 0
+        ? "drain no-ops, nobody looks"
+        : `drain no-ops, ${viewers} follow the events of an admin app`,
+    peers: ["ours"],
+    run: watchedDrain,
+    full: { jobs: 400_000, viewers },
+  })),
   ...LIMITED.map(({ name, title, rounds, ...size }) => ({
     name,
     title: `handlers of 5 ms, ${WORKERS.processes} processes of ${WORKERS.slots} slots, ${title}`,
