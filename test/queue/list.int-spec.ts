@@ -5,13 +5,17 @@ import {
   type JobFilter,
   type JobPage,
   type JobSummary,
+  defineJob,
+  fixed,
 } from "nestjs-pg-jobs";
 import * as actual from "../../libs/jobs/src/pg/statement.js";
 import type { ParsedJobFilter } from "../../libs/jobs/src/job/job-filter.js";
 import { parseList } from "../../libs/jobs/src/job/job-filter.js";
 import { firstRelease } from "../support/first-release.js";
+import { handler } from "../support/handlers.js";
 import { Bench } from "../support/harness.js";
 import { Hands } from "../support/hands.js";
+import { until } from "../support/until.js";
 
 // Lists by filter and page: what they find, in which order, and how much they look at.
 
@@ -172,6 +176,91 @@ describe("over jobs in every state", () => {
   });
 });
 
+describe("what stands in jobs", () => {
+  const find = async (filter: JobFilter) =>
+    (await inspector.list({ queue: "inside", ...filter })).items.map(({ kind }) => kind).toSorted();
+  const to = {
+    name: "Ada",
+    age: 42,
+    admin: true,
+    tags: ["a", { b: "c" }],
+    "a.b": 1,
+    none: null,
+    tiny: 1e-7,
+  };
+  beforeAll(async () => {
+    const worker = handler(defineJob("fails", { queue: "inside", attempts: 1 }), () => {
+      throw new TypeError("Relay refused: 100% _full_");
+    });
+    const retried = handler(defineJob("retried", { queue: "inside", backoff: fixed("1h") }), () =>
+      Promise.reject(new RangeError("relay away")),
+    );
+    const recovers = handler(
+      defineJob<object>("recovers", { queue: "inside", backoff: fixed("1ms") }),
+      (_, { attempt }) => {
+        if (attempt === 1) throw new Error("relay away, at first");
+      },
+    );
+    await bench.worker([worker, retried, recovers], { queues: { inside: {} } });
+    const jobs = await bench.producer();
+    await jobs.enqueue("waits", { to }, { queue: "inside", delay: "1h" });
+    const ids = [
+      [
+        await jobs.enqueue("fails", { to: { name: "ada", age: "42" } }, { queue: "inside" }),
+        "dead",
+      ],
+      [await jobs.enqueue("recovers", { to: { age: 42 } }, { queue: "inside" }), "succeeded"],
+      [await jobs.enqueue("retried", [1], { queue: "inside" }), "queued"],
+    ] as const;
+    for (const [{ id }, state] of ids)
+      await until(
+        async () => {
+          const job = (await inspector.get(id))!;
+          return job.state === state && (state !== "queued" || job.failures === 1);
+        },
+        { what: `${id} is ${state}` },
+      );
+  });
+
+  it.each<[string, string | number | boolean, string[]]>([
+    ["to.name", "Ada", ["waits"]],
+    ["to.name", "ada", ["fails"]],
+    ["to.age", 42, ["fails", "recovers", "waits"]],
+    ["to.age", "42", ["fails", "recovers", "waits"]],
+    ["to.admin", true, ["waits"]],
+    ["to.admin", "true", ["waits"]],
+    ["to.age", "42.0", ["recovers", "waits"]],
+    ["to.age", 4.2e1, ["fails", "recovers", "waits"]],
+    ["to.age", "42e0", ["recovers", "waits"]],
+    ["to.age", "1e999999", []],
+    ["to.tiny", 1e-7, ["waits"]],
+    ["to.tags.0", "a", ["waits"]],
+    ["to.tags.1.b", "c", ["waits"]],
+    ["0", 1, ["retried"]],
+    ["to", '{"age": 42}', []],
+    ["to.none", "null", []],
+    ["to.none", "", []],
+    ["to.a.b", 1, []],
+    ["nothing", "Ada", []],
+  ])("payload %s: %p is found", async (path, value, found) => {
+    expect(await find({ payload: { path, value } })).toEqual(found);
+  });
+
+  it.each<[string, JobFilter, string[]]>([
+    ["RELAY", {}, ["fails", "recovers", "retried"]],
+    ["relay away", {}, ["recovers", "retried"]],
+    ["TypeError: relay", {}, ["fails"]],
+    ["100% _", {}, ["fails"]],
+    ["100%_", {}, []],
+    ["relay", { state: "dead" }, ["fails"]],
+    ["relay", { state: "retrying" }, ["retried"]],
+    ["relay", { payload: { path: "to.age", value: 42 } }, ["fails", "recovers"]],
+    ["nothing of the kind", {}, []],
+  ])("error %s and %j find them", async (error, filter, found) => {
+    expect(await find({ error, ...filter })).toEqual(found);
+  });
+});
+
 describe("a hostile caller", () => {
   const bad = [
     { state: "sleeping" },
@@ -195,6 +284,26 @@ describe("a hostile caller", () => {
     { createdBefore: new Date(Number.NaN) },
     { finishedSince: new Date(8.64e15) },
     { finishedBefore: new Date(-8.64e15) },
+    { error: "" },
+    { error: "e\0" },
+    { error: "e".repeat(201) },
+    { error: ["boom"] },
+    { payload: "to" },
+    { payload: {} },
+    { payload: { path: "to" } },
+    { payload: { path: "", value: 1 } },
+    { payload: { path: "a..b", value: 1 } },
+    { payload: { path: "a.-1", value: 1 } },
+    { payload: { path: "a.+1", value: 1 } },
+    { payload: { path: "a.01", value: 1 } },
+    { payload: { path: "a. 1", value: 1 } },
+    { payload: { path: Array.from({ length: 21 }, () => "a").join("."), value: 1 } },
+    { payload: { path: "a", value: null } },
+    { payload: { path: "a", value: {} } },
+    { payload: { path: "a", value: Object.create(null) } },
+    { payload: { path: "a", value: Number.NaN } },
+    { payload: { path: "a", value: "v".repeat(201) } },
+    { payload: { path: "a", value: 1, like: true } },
     { sort: "id" },
     [],
     "state=dead",
@@ -392,6 +501,8 @@ describe("over 300,000 finished jobs", () => {
         [{ state: ["scheduled", "retrying"] }, most],
         [{ finishedSince: new Date(Date.now() + 20 * 86_400_000) }, 10],
         [{ finishedSince: new Date(Date.now() + 86_400_000), state: "skipped" }, most],
+        [{ error: "boom" }, 5_100],
+        [{ payload: { path: "to", value: "ada" } }, 5_100],
       ] as [JobFilter, number][]) {
         const nodes = await explain(filter);
         expect([filter, looked(nodes) <= rows, looked(nodes)]).toEqual([

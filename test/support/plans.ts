@@ -50,7 +50,7 @@ export async function explain(
       for (let turn = 0; turn < TURNS; turn++) {
         await run("savepoint before");
         const [row] = await run(
-          `explain (analyze, buffers, format json) execute ${name} (${values})`,
+          `explain (analyze, buffers, format json) execute ${name}${values === "" ? "" : ` (${values})`}`,
         );
         await run("rollback to savepoint before");
         const seen = flat(JSON.parse(row![0]!)[0].Plan as PlanNode);

@@ -88,13 +88,14 @@ export {
   LISTED_STATES,
   type JobFilter,
   type ListedState,
+  type PayloadMatch,
   type PageOptions,
 } from "./job/job-filter.js";
 export type { HistoryEvent, HistoryEventName } from "./store/reads/history.js";
 export type { LogPageOptions } from "./job/log-page.js";
 export type { JobLogLine, JobProgress } from "./store/reads/reports.js";
 export type { AttemptError, JobSummary, JobView } from "./store/reads/job.js";
-export type { KindDeaths } from "./store/reads/deaths.js";
+export type { KindDeaths, RecentDeaths } from "./store/reads/deaths.js";
 export type { KindCounts, QueueCounts, QueueHealth } from "./store/reads/stats.js";
 export type { WorkerView } from "./store/reads/workers.js";
 export type { QueueView } from "./store/queues/pauses.js";

@@ -97,9 +97,28 @@ function words(check: OptionsCheck, at: string, value: unknown): string | undefi
 
 const TIMES = ["createdSince", "createdBefore", "finishedSince", "finishedBefore"] as const;
 
-/** A parsed filter as JSON has brought it back. */
+const NOTHING: Readonly<Record<keyof ParsedJobFilter, null>> = {
+  states: null,
+  queue: null,
+  kind: null,
+  key: null,
+  priority: null,
+  createdSince: null,
+  createdBefore: null,
+  finishedSince: null,
+  finishedBefore: null,
+  error: null,
+  payload: null,
+};
+
+/** A parsed filter as JSON has brought it back. @throws Error for one of a release that knows more: it means fewer jobs */
 export function filterFromJson(json: object): ParsedJobFilter {
-  const read = { ...json } as Record<string, unknown>;
+  const unknown = Object.keys(json).filter((name) => !Object.hasOwn(NOTHING, name));
+  if (unknown.length > 0)
+    throw new Error(
+      `filter: ${unknown.join(", ")} is not known to the release that was to work it off; order it again when all have the newer one`,
+    );
+  const read: Record<string, unknown> = { ...NOTHING, ...json };
   for (const name of TIMES)
     read[name] = typeof read[name] === "string" ? new Date(read[name]) : null;
   return read as unknown as ParsedJobFilter;

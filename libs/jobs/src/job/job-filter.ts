@@ -24,6 +24,18 @@ export interface JobFilter {
   finishedSince?: Date;
   /** Finished (or died) before that time. */
   finishedBefore?: Date;
+  /** Whose error has this in its name or message, upper and lower case alike: the last one of dead letters, any that is kept of others. */
+  error?: string;
+  /** Whose payload has this at that path. */
+  payload?: PayloadMatch;
+}
+
+/** A string, a number or a boolean somewhere in a payload. */
+export interface PayloadMatch {
+  /** Names with dots between, and the numbers of items of lists: `customer.id`, `items.0.sku`. */
+  path: string;
+  /** A text that is written like a number or a boolean is that too: `"42"` finds 42. */
+  value: string | number | boolean;
 }
 
 /** Which page of a list. */
@@ -45,13 +57,17 @@ export interface ParsedJobFilter {
   readonly createdBefore: Date | null;
   readonly finishedSince: Date | null;
   readonly finishedBefore: Date | null;
+  readonly error: string | null;
+  readonly payload: { readonly path: readonly string[]; readonly value: string } | null;
 }
 
 const TIMES = ["createdSince", "createdBefore", "finishedSince", "finishedBefore"] as const;
-const FILTERS = ["state", "queue", "kind", "key", "priority", ...TIMES];
+const FILTERS = ["state", "queue", "kind", "key", "priority", ...TIMES, "error", "payload"];
 const MAX_LIMIT = 200;
 const DEFAULT_LIMIT = 50;
 const KEY = /^[^\0\p{Cs}]{1,512}$/u;
+const WORDS = /^[^\0\p{Cs}]{1,200}$/u;
+const MOST_STEPS = 20;
 
 /** Checks a filter and a page. @throws OptionsError with all problems, BadCursorError */
 export function parseList(
@@ -74,6 +90,8 @@ export function parseList(
     createdBefore,
     finishedSince,
     finishedBefore,
+    error: error(check, given.error),
+    payload: payload(check, given.payload),
   };
   inOrder(check, "created", createdSince, createdBefore);
   inOrder(check, "finished", finishedSince, finishedBefore);
@@ -104,6 +122,36 @@ function key(check: OptionsCheck, value: unknown): string | null {
   check.add(`filter.key: expected 1..512 well-formed characters without NUL, found ${found}`);
   return null;
 }
+
+function error(check: OptionsCheck, value: unknown): string | null {
+  if (value === undefined) return null;
+  if (isWords(value)) return value;
+  const found = typeof value === "string" ? `${value.length} characters` : describe(value);
+  check.add(`filter.error: expected 1..200 well-formed characters without NUL, found ${found}`);
+  return null;
+}
+
+function payload(check: OptionsCheck, given: unknown): ParsedJobFilter["payload"] {
+  if (given === undefined || !check.object("filter.payload", given, ["path", "value"])) return null;
+  const { path, value } = given as Partial<Record<"path" | "value", unknown>>;
+  const steps = isWords(path) ? path.split(".") : [];
+  if (steps.length === 0 || steps.length > MOST_STEPS || steps.includes(""))
+    check.expected("filter.payload.path", `names with dots between, at most ${MOST_STEPS}`, path);
+  if (steps.some((step) => /^\s*[+-]?\d+$/.test(step) && !/^(?:0|[1-9]\d{0,8})$/.test(step)))
+    check.expected("filter.payload.path", "numbers of items as in items.0.sku", path);
+  const scalar =
+    isWords(value) || value === "" || typeof value === "boolean" || Number.isFinite(value);
+  if (!scalar)
+    check.expected(
+      "filter.payload.value",
+      "a string of at most 200 well-formed characters without NUL, a number or a boolean",
+      value,
+    );
+  return { path: steps, value: scalar ? String(value) : "" };
+}
+
+const isWords = (value: unknown): value is string =>
+  typeof value === "string" && value.length <= 400 && WORDS.test(value);
 
 /** A range of no width is an empty one; one that runs backwards is a mistake. */
 function inOrder(check: OptionsCheck, what: string, since: Date | null, before: Date | null): void {

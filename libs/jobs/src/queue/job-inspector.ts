@@ -5,7 +5,7 @@ import { OptionsCheck, isName, readable } from "../job/options-check.js";
 import { type LogPageOptions, formatLogCursor, parseLogPage } from "../job/log-page.js";
 import { parseJobId } from "../job/job-id.js";
 import { unknownQueue } from "../job/unknown-queue.js";
-import { type KindDeaths, deaths } from "../store/reads/deaths.js";
+import { type KindDeaths, type RecentDeaths, deaths, died } from "../store/reads/deaths.js";
 import { type HistoryEvent, history } from "../store/reads/history.js";
 import {
   type AttemptError,
@@ -40,7 +40,7 @@ export interface JobPage {
   /** `after` of the next page; null when there is nothing older. */
   next: string | null;
   /**
-   * A page looks at no more than 20,000 jobs. When that ended it, this says how far back it looked: whatever fits and
+   * A page looks at no more than 20,000 jobs, with `error` or `payload` 5,000. When that ended it, this says how far back it looked: whatever fits and
    * was created later has been shown. `next` goes on from there. Null otherwise.
    */
   searchedBackTo: string | null;
@@ -72,14 +72,15 @@ export class JobInspector {
    * Jobs that fit a filter, newest first, by id: those of different processes are out of order by up to a minute, and
    * those of a transaction by as long as it had lasted. A job that changes its state between pages is neither shown
    * twice nor missed. A `key` is found at once among unfinished jobs; any other filter looks at no more than 20,000 jobs a page
-   * ({@link JobPage.searchedBackTo}).
+   * ({@link JobPage.searchedBackTo}), `error` and `payload` at 5,000.
    * @throws OptionsError, BadCursorError
    */
   async list(filter?: JobFilter, page?: PageOptions): Promise<JobPage> {
     const { filter: parsed, limit, before } = readable("list", () => parseList(filter, page));
     const { before: next, ...found } = await this.#read(async () => {
       const archive = await this.store.offers(2);
-      return await this.store.transaction(
+      // It may take a while: no enqueue of this process waits for it.
+      return await this.store.asideTransaction(
         async (run) => await list({ run }, parsed, limit, before, archive),
       );
     });
@@ -156,6 +157,26 @@ export class JobInspector {
   async deaths(within: Duration = HOUR_MS): Promise<KindDeaths[]> {
     const ms = durationMs(within, "within");
     return await this.#read(() => deaths(this.store.aside, ms));
+  }
+
+  /**
+   * Which jobs have died since a time and are dead still, the oldest first: what has died before costs nothing. `at` of the
+   * answer is the time for the next call; a job whose end was written in a long transaction may be from before it.
+   * @param since absent: none, but what time it is.
+   * @param limit 1..1,000, default 200.
+   * @throws OptionsError
+   */
+  async died(since?: Date, limit?: number): Promise<RecentDeaths> {
+    const { from, most } = readable("died", () => {
+      const check = new OptionsCheck("call of JobInspector.died");
+      const read = {
+        from: check.date("since", since),
+        most: check.integer("limit", limit, 1, 1_000) ?? 200,
+      };
+      check.done();
+      return read;
+    });
+    return await this.#read(() => died(this.store.aside, from?.toISOString() ?? null, most));
   }
 
   /** Every queue with its jobs by state, from the same counters. */
