@@ -1,4 +1,5 @@
-import { JobAudit, defineJob } from "nestjs-pg-jobs";
+import { jest } from "@jest/globals";
+import { JobAudit, JobRequests, defineJob } from "nestjs-pg-jobs";
 import { ADAPTERS, AdminApp, TOKENS } from "../support/admin-app.js";
 import { handler } from "../support/handlers.js";
 import { Bench } from "../support/harness.js";
@@ -89,6 +90,20 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
 
   describe("an Idempotency-Key", () => {
     const key = (value: string) => ({ "idempotency-key": value });
+
+    it("is not given back when what was done could not be kept: it is done once", async () => {
+      const id = await waiting();
+      await admin.jobs.cancel(id);
+      const kept = jest
+        .spyOn(admin.app.get(JobRequests), "answer")
+        .mockRejectedValueOnce(new Error("away"));
+      const send = () => admin.post(`jobs/${id}/requeue`, { headers: key("kept") });
+      expect((await send()).status).toBe(200);
+      expect(kept).toHaveBeenCalledTimes(1);
+      const again = await send();
+      expect([again.status, again.body.code]).toEqual([409, "IDEMPOTENCY_KEY_BUSY"]);
+      kept.mockRestore();
+    });
 
     it("has a request answered as the first time, and done once", async () => {
       const id = await waiting();

@@ -1,3 +1,4 @@
+import type { Readable } from "node:stream";
 import type { INestApplication } from "@nestjs/common";
 import { defineJob } from "nestjs-pg-jobs";
 import { Validator } from "@seriousme/openapi-schema-validator";
@@ -106,6 +107,7 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
     const calls: Record<string, [parameters?: Record<string, unknown>, body?: unknown]> = {
       getRoutes: [],
       getStats: [],
+      followEvents: [],
       listJobs: [{ state: ["queued", "dead"], limit: 3 }],
       getJob: [{ id }],
       getHistory: [{ id }],
@@ -135,8 +137,10 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
     };
     expect(Object.keys(calls).sort()).toEqual(OPERATIONS.map((one) => one.id).sort());
     for (const [name, [parameters, body]] of Object.entries(calls)) {
-      const { status, data } = await client[name]!(parameters as never, body);
+      const stream = name === "followEvents" ? { responseType: "stream" as const } : {};
+      const { status, data } = await client[name]!(parameters as never, body, stream);
       expect([name, status, data]).toEqual([name, 200, expect.any(Object)]);
+      if (stream.responseType) (data as Readable).destroy();
     }
     expect(await admin.jobs.get(id)).toMatchObject({ state: "queued", payload: { again: true } });
   });

@@ -275,6 +275,7 @@ describe.each(["express", "fastify"] as const)("on %s", (adapter) => {
             )
           )[0]!;
           expect(body).toEqual({
+            readAt: expect.stringMatching(/^20.*Z$/),
             counts: expect.arrayContaining([
               expect.objectContaining({ queue: "default", kind: "dies", dead: n }),
               {

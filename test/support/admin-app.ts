@@ -104,10 +104,11 @@ export class AdminApp {
         signal: AbortSignal.timeout(15_000),
       },
     );
+    const streams = response.headers.get("content-type") === "text/event-stream";
     const answer = {
       status: response.status,
       headers: response.headers,
-      body: (await response.json()) as AdminAnswer["body"],
+      body: streams ? await firstOf(response) : ((await response.json()) as AdminAnswer["body"]),
     };
     this.#contract.check(method, path.split("?")[0]!, answer);
     return answer;
@@ -115,6 +116,36 @@ export class AdminApp {
 
   async close(): Promise<void> {
     await this.app.close();
+  }
+}
+
+/** What the first event of a stream has; then it is left. */
+async function firstOf(response: Response): Promise<AdminAnswer["body"]> {
+  for await (const { data } of eventsOf(response)) return data;
+  return {};
+}
+
+/** An event of a stream of the API. */
+export interface AdminEvent {
+  type: string;
+  id: string;
+  data: Record<string, unknown>;
+}
+
+/** The events of a stream, comments left out; leaving it ends it. */
+export async function* eventsOf(response: Response): AsyncGenerator<AdminEvent, void, undefined> {
+  let text = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+    const blocks = (text + decoder.decode(chunk, { stream: true })).split("\n\n");
+    text = blocks.pop()!;
+    for (const block of blocks) {
+      const lines = block.split("\n").map((line) => line.split(/: (.*)/s));
+      const of = (name: string) => lines.find(([field]) => field === name)?.[1] ?? "";
+      const data = of("data");
+      if (data !== "")
+        yield { type: of("event"), id: of("id"), data: JSON.parse(data) as AdminEvent["data"] };
+    }
   }
 }
 

@@ -24,9 +24,11 @@ export class AdminContract {
     );
     if (!route) return;
     const { status, headers, body } = answer;
-    const type = status === 200 ? "application/json" : "application/problem+json";
+    const shown = route.stream ? "text/event-stream" : "application/json";
+    const type = status === 200 ? shown : "application/problem+json";
     const sent = headers.get("content-type")?.split(";")[0];
-    const quiet = [headers.get("cache-control"), headers.get("x-content-type-options")];
+    const kept = headers.get("cache-control")?.split(", ").includes("no-store") ? "no-store" : "";
+    const quiet = [kept, headers.get("x-content-type-options")];
     if (sent !== type || quiet.join() !== "no-store,nosniff")
       throw new Error(`${method} ${path}: found ${status} with ${sent}, ${quiet.join()}`);
     const validate = this.#validator(`/${route.path.replaceAll(/:(\w+)/g, "{$1}")}`, method, {

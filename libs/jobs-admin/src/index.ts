@@ -12,4 +12,4 @@ export type { DeadLetters } from "./dead-letters/dead-letters.controller.js";
 export type { JobDetails } from "./jobs/job-details.js";
 export type { QueueDetails, QueueSummary } from "./queues/queue-list.js";
 export type { Schedule } from "./schedules/schedules.controller.js";
-export type { Stats } from "./stats/stats.controller.js";
+export type { Stats } from "./stats/snapshot.js";

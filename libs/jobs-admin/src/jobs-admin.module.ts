@@ -23,6 +23,8 @@ import {
   type ParsedAdminOptions,
   parseAdminOptions,
 } from "./jobs-admin.options.js";
+import { EventsController } from "./events/events.controller.js";
+import { News } from "./events/news.js";
 import { JobsController } from "./jobs/jobs.controller.js";
 import { ADMIN_PATH, serveSlash } from "./mount.js";
 import { OPERATIONS } from "./openapi/operations.js";
@@ -34,6 +36,7 @@ import { QueuesController } from "./queues/queues.controller.js";
 import { readBodies } from "./request/bodies.js";
 import { RootController } from "./root/root.controller.js";
 import { SchedulesController } from "./schedules/schedules.controller.js";
+import { Snapshot } from "./stats/snapshot.js";
 import { StatsController } from "./stats/stats.controller.js";
 import { WorkersController } from "./workers/workers.controller.js";
 
@@ -67,6 +70,7 @@ export class JobsAdminModule implements OnModuleInit, OnApplicationBootstrap {
       controllers: [
         RootController,
         StatsController,
+        EventsController,
         JobsController,
         DeadLettersController,
         QueuesController,
@@ -80,6 +84,8 @@ export class JobsAdminModule implements OnModuleInit, OnApplicationBootstrap {
       providers: [
         { provide: ADMIN_PATH, useValue: path },
         { provide: Failures, useFactory: () => new Failures() },
+        Snapshot,
+        News,
         { provide: Payloads, useValue: new Payloads(new Redaction(redact), payloads) },
         ...doorOf(parsed),
       ],

@@ -1,5 +1,6 @@
-import type { Deed } from "nestjs-pg-jobs";
+import type { Deed, PayloadMatch } from "nestjs-pg-jobs";
 import { operatorOf } from "../auth/operator.js";
+import { startBulk } from "../bulk/bulk.operations.js";
 import { inputOf } from "../request/input.js";
 import { type AnyRequest, paramsOf } from "../request/raw-request.js";
 
@@ -18,11 +19,18 @@ export function deedOf(action: string, request: AnyRequest): Deed {
     target: storable(target).slice(0, 200),
     why: typeof why === "string" ? storable(why) : null,
     details: JSON.parse(
-      JSON.stringify({ ...said, ...(payload === undefined ? {} : { edited: true }) }, (_, value) =>
+      JSON.stringify({ ...said, ...ofPayload(action, payload) }, (_, value) =>
         typeof value === "string" ? storable(value) : (value as unknown),
       ),
     ) as object,
   };
+}
+
+function ofPayload(action: string, payload: unknown): object {
+  if (payload === undefined) return {};
+  return action === startBulk.id
+    ? { payload: { path: (payload as PayloadMatch).path } }
+    : { edited: true };
 }
 
 /** What stands in a path may be anything; PostgreSQL takes no NUL, and no half of a character. */

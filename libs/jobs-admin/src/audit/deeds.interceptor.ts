@@ -12,6 +12,7 @@ import { operatorOf } from "../auth/operator.js";
 import { OPERATION, type Operation } from "../operation/operation.js";
 import { problemOf } from "../problem.filter.js";
 import { type Problem, ProblemException } from "../problem.js";
+import { Snapshot } from "../stats/snapshot.js";
 import { type AnyRequest, rawOf } from "../request/raw-request.js";
 import { deedOf } from "./deed.js";
 import { askedOf, keyOf, reused, underWay } from "./repeatable.js";
@@ -29,6 +30,7 @@ export class DeedsInterceptor implements NestInterceptor {
     private readonly requests: JobRequests,
     private readonly host: HttpAdapterHost,
     private readonly reflector: Reflector,
+    private readonly snapshot: Snapshot,
   ) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
@@ -53,10 +55,9 @@ export class DeedsInterceptor implements NestInterceptor {
       if (taken.status < 400) return taken.body;
       throw said(taken.body as Problem);
     }
+    let value: unknown;
     try {
-      const value = await doing();
-      await this.requests.answer(mine, taken.fence, 200, value);
-      return value;
+      value = await doing();
     } catch (error) {
       const problem = problemOf(error);
       // Who repeats what has failed on our side, or met a lock, may try again.
@@ -65,6 +66,13 @@ export class DeedsInterceptor implements NestInterceptor {
       else await this.requests.answer(mine, taken.fence, problem.status, problem);
       throw error;
     }
+    // It was done. Where that cannot be kept, who repeats it hears for a minute that it is under way, and not that it failed.
+    await this.requests
+      .answer(mine, taken.fence, 200, value)
+      .catch((error: unknown) =>
+        this.#logger.warn("An answer was not kept", { error: String(error) }),
+      );
+    return value;
   }
 
   async #recorded(
@@ -77,6 +85,7 @@ export class DeedsInterceptor implements NestInterceptor {
     const ended = async (outcome: string) => {
       const { operator, role, action, target } = deed;
       this.#logger.log("Operator", { operator, role, action, target, outcome });
+      this.snapshot.forget();
       // It was done: that nobody can say so now changes nothing about that.
       if (entry !== undefined) await this.audit.end(entry, outcome).catch(() => undefined);
     };

@@ -4,6 +4,8 @@ import { type AdminOperator, Asker } from "../auth/operator.js";
 import { AdminController } from "../operation/admin-controller.decorator.js";
 import { type InputOf, Serves } from "../operation/operation.js";
 import { ProblemException } from "../problem.js";
+import { refuseSearch } from "../jobs/refusals.js";
+import { Payloads } from "../payloads/payloads.js";
 import { Input } from "../request/input.js";
 import { getBulk, listBulk, previewBulk, startBulk, stopBulk } from "./bulk.operations.js";
 
@@ -11,48 +13,59 @@ const PAGE = 50;
 
 @AdminController()
 export class BulkController {
-  constructor(private readonly bulk: JobBulk) {}
+  constructor(
+    private readonly bulk: JobBulk,
+    private readonly payloads: Payloads,
+  ) {}
 
   @Serves(previewBulk)
-  async preview(@Input() { body }: InputOf<typeof previewBulk>): Promise<BulkPreview> {
+  async preview(
+    @Asker() operator: AdminOperator,
+    @Input() { body }: InputOf<typeof previewBulk>,
+  ): Promise<BulkPreview> {
     const { action, ...filter } = body;
+    refuseSearch(filter.payload, operator, this.payloads);
     return await this.bulk.preview({ action: action as BulkAction, filter: said(filter) });
   }
 
   @Serves(startBulk)
   async start(
-    @Asker() { name }: AdminOperator,
+    @Asker() operator: AdminOperator,
     @Input() { body }: InputOf<typeof startBulk>,
   ): Promise<BulkView> {
     const { action, expected, why, ...filter } = body;
-    return await this.bulk.start({
+    refuseSearch(filter.payload, operator, this.payloads);
+    const made = await this.bulk.start({
       action: action as BulkAction,
       filter: said(filter),
       expected: expected!,
-      operator: name,
+      operator: operator.name,
       ...(why === undefined ? {} : { why }),
     });
+    return this.payloads.bulk(made, operator);
   }
 
   @Serves(listBulk)
   async list(
+    @Asker() operator: AdminOperator,
     @Input() { query }: InputOf<typeof listBulk>,
   ): Promise<{ items: BulkView[]; next: string | null }> {
     const { limit = PAGE } = query;
     const items = await this.bulk.list(said({ ...query, limit }));
-    return { items, next: items.length === limit ? items.at(-1)!.id : null };
+    const seen = items.map((one) => this.payloads.bulk(one, operator));
+    return { items: seen, next: items.length === limit ? items.at(-1)!.id : null };
   }
 
   @Serves(getBulk)
-  async get(@Param("id") id: string): Promise<BulkView> {
+  async get(@Param("id") id: string, @Asker() operator: AdminOperator): Promise<BulkView> {
     const found = await this.bulk.get(id);
-    if (found) return found;
+    if (found) return this.payloads.bulk(found, operator);
     throw new ProblemException(404, "BULK_UNKNOWN", `There is no operation ${id.slice(0, 40)}.`);
   }
 
   @Serves(stopBulk)
-  async stop(@Param("id") id: string): Promise<BulkView> {
-    return await this.bulk.stop(id);
+  async stop(@Param("id") id: string, @Asker() operator: AdminOperator): Promise<BulkView> {
+    return this.payloads.bulk(await this.bulk.stop(id), operator);
   }
 }
 

@@ -15,7 +15,7 @@ import {
 } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
 import { anyOf, integer, key, oneOf, required, words } from "../request/field.js";
-import { WHICH_JOBS } from "../jobs/jobs.operations.js";
+import { WHICH_JOBS, WHICH_PROBLEMS } from "../jobs/jobs.operations.js";
 
 const REQUEST = {
   action: required(oneOf("What to do to them.", BULK_ACTIONS)),
@@ -36,6 +36,7 @@ export const previewBulk = operation({
   summary: "How many jobs an operation on many would change, and the newest of them",
   body: REQUEST,
   answer: object({ count: whole, complete: flag, sample: list(ref("JobSummary")) }),
+  problems: { 400: WHICH_PROBLEMS },
 });
 
 export const startBulk = operation({
@@ -52,7 +53,7 @@ export const startBulk = operation({
     why: words("Why, for those who look."),
   },
   answer: ref("BulkOperation"),
-  problems: { 409: ["BULK_COUNT_DIFFERS"], 422: ["BULK_TOO_LARGE"] },
+  problems: { 400: WHICH_PROBLEMS, 409: ["BULK_COUNT_DIFFERS"], 422: ["BULK_TOO_LARGE"] },
 });
 
 export const listBulk = operation({

@@ -21,7 +21,14 @@ import {
   listJobs,
   requeueJob,
 } from "./jobs.operations.js";
-import { notCancelled, notRequeued, refuseEdit, runs, unknownJob } from "./refusals.js";
+import {
+  notCancelled,
+  notRequeued,
+  refuseEdit,
+  refuseSearch,
+  runs,
+  unknownJob,
+} from "./refusals.js";
 
 @AdminController()
 export class JobsController {
@@ -32,8 +39,12 @@ export class JobsController {
   ) {}
 
   @Serves(listJobs)
-  async list(@Input() { query }: InputOf<typeof listJobs>): Promise<JobPage> {
+  async list(
+    @Asker() operator: AdminOperator,
+    @Input() { query }: InputOf<typeof listJobs>,
+  ): Promise<JobPage> {
     const { limit, after, ...filter } = query;
+    refuseSearch(filter.payload, operator, this.payloads);
     return await this.inspector.list(filter, { limit, after });
   }
 

@@ -1,7 +1,17 @@
 import { LISTED_STATES } from "nestjs-pg-jobs";
 import { list, object, ref, text, word } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
-import { anyOf, integer, json, key, name, time, words } from "../request/field.js";
+import {
+  anyOf,
+  integer,
+  json,
+  key,
+  name,
+  part,
+  payloadMatch,
+  time,
+  words,
+} from "../request/field.js";
 
 const WHY = { why: words("Why, for those who look.") };
 
@@ -17,7 +27,16 @@ export const WHICH_JOBS = {
   createdBefore: time("Created before that time."),
   finishedSince: time("Finished, or died, at that time or later."),
   finishedBefore: time("Finished, or died, before that time."),
+  error: part(
+    "Whose error has this in its name or message: the last one of dead letters, any that is kept of others.",
+  ),
+  payload: payloadMatch(
+    "Whose payload has this at that place, as text: `customer.id:42`; for those who see payloads, and not where something is redacted.",
+  ),
 };
+
+/** What a search in payloads may be told. */
+export const WHICH_PROBLEMS = ["PAYLOAD_REDACTED"];
 
 /** Which of them, and which page: of every list of jobs. */
 export const PAGE_OF_JOBS = {
@@ -33,7 +52,7 @@ export const listJobs = operation({
   role: "viewer",
   summary: "Jobs, newest first",
   description:
-    "A page looks at no more than 20,000 jobs, however few of them fit; `searchedBackTo` tells how far it came.",
+    "A page looks at no more than 20,000 jobs (with `error` or `payload` 5,000), however few of them fit; `searchedBackTo` tells how far it came.",
   query: {
     state: anyOf(
       "In one of these states; `scheduled` (due later) and `retrying` (has failed before) are parts of `queued`.",
@@ -42,7 +61,7 @@ export const listJobs = operation({
     ...PAGE_OF_JOBS,
   },
   answer: ref("JobPage"),
-  problems: { 400: ["CURSOR_INVALID"] },
+  problems: { 400: ["CURSOR_INVALID", ...WHICH_PROBLEMS] },
 });
 
 export const getJob = operation({

@@ -1,4 +1,4 @@
-import type { CancelAnswer, JobView, RequeueAnswer } from "nestjs-pg-jobs";
+import type { CancelAnswer, JobView, PayloadMatch, RequeueAnswer } from "nestjs-pg-jobs";
 import { tooWeak } from "../auth/access.guard.js";
 import type { AdminOperator } from "../auth/operator.js";
 import { reaches } from "../auth/roles.js";
@@ -21,6 +21,29 @@ export function refuseEdit(payload: unknown, operator: AdminOperator, payloads: 
     400,
     "PAYLOAD_REDACTED",
     `Expected at ${place} what the handler is to have, found ${REDACTED}, which is shown instead of it. Say it anew, or requeue the job without a body.`,
+  );
+}
+
+/** Who finds a job by a value in its payload knows the value. @throws ProblemException */
+export function refuseSearch(
+  match: PayloadMatch | undefined,
+  operator: AdminOperator,
+  payloads: Payloads,
+): void {
+  if (match === undefined) return;
+  if (!payloads.visibleTo(operator))
+    throw tooWeak(operator, payloads.role, "Look without payload, or ask somebody of that role.");
+  refuseHidden(match.path, payloads);
+}
+
+/** Whoever bounds or pauses by a place of payloads sees in what waits what stands there. @throws ProblemException */
+export function refuseHidden(path: string | null | undefined, payloads: Payloads): void {
+  const place = path ? payloads.hiddenOn(path) : undefined;
+  if (place === undefined) return;
+  throw new ProblemException(
+    400,
+    "PAYLOAD_REDACTED",
+    `Expected a place of the payload that is shown, found ${path!.slice(0, 200)}: ${place} is ${REDACTED}.`,
   );
 }
 

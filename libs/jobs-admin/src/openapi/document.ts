@@ -82,6 +82,12 @@ const IDEMPOTENCY_KEY = {
     "1 to 255 visible characters: whoever sends the same request again within a day gets the answer of the first, with Idempotency-Replayed: true.",
   schema: text,
 };
+const LAST_EVENT_ID = {
+  name: "Last-Event-ID",
+  in: "header",
+  description: "The id of the last event that was seen, to go on behind it.",
+  schema: text,
+};
 const OF_DEEDS: Readonly<Record<number, readonly string[]>> = {
   400: ["IDEMPOTENCY_KEY_INVALID"],
   409: ["IDEMPOTENCY_KEY_BUSY"],
@@ -110,10 +116,18 @@ function described(one: Operation): object {
     "x-role": role,
     summary,
     ...(description === undefined ? {} : { description }),
-    parameters: [...inPath, ...inQuery, ...(isDeed(one) ? [IDEMPOTENCY_KEY] : [])],
+    parameters: [
+      ...inPath,
+      ...inQuery,
+      ...(isDeed(one) ? [IDEMPOTENCY_KEY] : []),
+      ...(one.stream ? [LAST_EVENT_ID] : []),
+    ],
     ...(body === undefined ? {} : { requestBody: requestBody(body) }),
     responses: {
-      200: { description: "OK", content: { "application/json": { schema: answer } } },
+      200: {
+        description: "OK",
+        content: { [one.stream ? "text/event-stream" : "application/json"]: { schema: answer } },
+      },
       ...problemsOf(one),
     },
   };

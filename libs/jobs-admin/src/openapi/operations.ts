@@ -3,6 +3,7 @@ import { BULK_OPERATIONS, BULK_SCHEMAS } from "../bulk/bulk.operations.js";
 import { DEAD_LETTER_OPERATIONS } from "../dead-letters/dead-letters.operations.js";
 import { JOB_OPERATIONS } from "../jobs/jobs.operations.js";
 import { JOB_SCHEMAS } from "../jobs/jobs.schemas.js";
+import { EVENT_OPERATIONS, EVENT_SCHEMAS } from "../events/events.operations.js";
 import type { Operation } from "../operation/operation.js";
 import { PROCESS_OPERATIONS, PROCESS_SCHEMAS } from "../process/process.operations.js";
 import { QUEUE_OPERATIONS } from "../queues/queues.operations.js";
@@ -19,6 +20,7 @@ import type { Schema } from "./schema.js";
 export const OPERATIONS: readonly Operation[] = [
   getRoutes,
   ...STATS_OPERATIONS,
+  ...EVENT_OPERATIONS,
   ...JOB_OPERATIONS,
   ...DEAD_LETTER_OPERATIONS,
   ...QUEUE_OPERATIONS,
@@ -33,6 +35,7 @@ export const OPERATIONS: readonly Operation[] = [
 /** What they answer, by name. */
 export const SCHEMAS: Readonly<Record<string, Schema>> = {
   ...STATS_SCHEMAS,
+  ...EVENT_SCHEMAS,
   ...JOB_SCHEMAS,
   ...QUEUE_SCHEMAS,
   ...SCHEDULE_SCHEMAS,

@@ -3,6 +3,7 @@ import {
   RequestMapping,
   RequestMethod,
   SetMetadata,
+  Sse,
   applyDecorators,
 } from "@nestjs/common";
 import type { AdminRole } from "../auth/roles.js";
@@ -24,6 +25,8 @@ export interface Operation<Q extends Fields = Fields, B extends Fields = Fields>
   readonly role: AdminRole;
   readonly summary: string;
   readonly description?: string;
+  /** It answers with server-sent events; `answer` is what each of them may have as its data. */
+  readonly stream?: true;
   /** False: it changes nothing, though it is no GET. */
   readonly changes?: false;
   /** Absent: it takes no parameters. */
@@ -51,10 +54,15 @@ const METHODS = {
   delete: RequestMethod.DELETE,
 };
 
+/** Characters that wait for somebody who does not read them: then he is cut off, and may come again. */
+const MOST_PENDING = 1_000_000;
+
 /** Makes a method the route of an operation, with its role. */
 export const Serves = (described: Operation): MethodDecorator =>
   applyDecorators(
-    RequestMapping({ method: METHODS[described.method], path: described.path }),
+    described.stream
+      ? Sse(described.path, { maxPendingDataLength: MOST_PENDING })
+      : RequestMapping({ method: METHODS[described.method], path: described.path }),
     HttpCode(200),
     SetMetadata(OPERATION, described),
   );

@@ -1,4 +1,4 @@
-import type { AttemptError, ErrorReport, HistoryEvent } from "nestjs-pg-jobs";
+import type { AttemptError, BulkView, ErrorReport, HistoryEvent } from "nestjs-pg-jobs";
 import type { AdminOperator } from "../auth/operator.js";
 import { type AdminRole, reaches } from "../auth/roles.js";
 import { REDACTED, type Redaction } from "./redaction.js";
@@ -22,8 +22,14 @@ export type Visible<T> = Omit<T, "payload" | "result"> & {
 export class Payloads {
   constructor(
     private readonly redaction: Redaction,
-    private readonly role: AdminRole,
+    /** Who sees them. */
+    readonly role: AdminRole,
   ) {}
+
+  /** Where what this path of a payload leads to is not shown; undefined: it is. */
+  hiddenOn(path: string): string | undefined {
+    return this.redaction.hiddenOn(`payload.${path}`);
+  }
 
   /** Where a payload that is to be stored has what is only shown instead of something; undefined: nowhere. */
   placeholderIn(payload: unknown): string | undefined {
@@ -37,7 +43,7 @@ export class Payloads {
   ): Visible<T> {
     const seen = { ...one } as unknown as Visible<T>;
     const members = ["payload", "result"].filter((member) => member in one);
-    if (this.#visibleTo(operator)) {
+    if (this.visibleTo(operator)) {
       seen.payload = this.redaction.of("payload", one.payload);
       if (members.includes("result")) seen.result = this.redaction.of("result", one.result);
       return seen;
@@ -45,6 +51,17 @@ export class Payloads {
     delete seen.payload;
     delete seen.result;
     return Object.assign(seen, { withheld: { members, role: this.role } });
+  }
+
+  /** An operation on many jobs; what was looked for in payloads as far as he may see them. */
+  bulk(one: BulkView, operator: AdminOperator): BulkView {
+    const { payload } = one.filter as { payload?: { path: readonly string[] } };
+    if (!payload) return one;
+    const path = payload.path.join(".");
+    const seen = this.visibleTo(operator) && this.hiddenOn(path) === undefined;
+    return seen
+      ? one
+      : { ...one, filter: { ...one.filter, payload: { ...payload, value: REDACTED } } };
   }
 
   errors(errors: readonly AttemptError[], operator: AdminOperator): AttemptError[] {
@@ -57,7 +74,7 @@ export class Payloads {
     );
   }
 
-  #visibleTo(operator: AdminOperator): boolean {
+  visibleTo(operator: AdminOperator): boolean {
     return reaches(operator.role, this.role);
   }
 
@@ -69,7 +86,7 @@ export class Payloads {
       : issues;
     return {
       ...rest,
-      ...(shown && this.#visibleTo(operator) ? { issues: shown } : {}),
+      ...(shown && this.visibleTo(operator) ? { issues: shown } : {}),
       ...(cause ? { cause: this.#report(cause, operator) } : {}),
       ...(errors ? { errors: errors.map((one) => this.#report(one, operator)) } : {}),
     };

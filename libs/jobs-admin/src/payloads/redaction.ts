@@ -39,6 +39,25 @@ export class Redaction {
     return found;
   }
 
+  /** The place on the way to what a path of names and numbers leads to that is not shown; undefined: all of it is. */
+  hiddenOn(path: string): string | undefined {
+    if (!this.some) return undefined;
+    const names = path.split(".");
+    let standings = [this.#begin];
+    for (const [at, name] of names.entries()) {
+      // A number is the name of a member, or an item of a list.
+      const index = /^-?\d+$/.test(name) && at > 0 ? [Number(name)] : [];
+      // Each is made once, so that a set of them stays small, however long the path is.
+      const next = standings.flatMap((one) => [
+        one.member(name),
+        ...index.map((item) => one.item(item)),
+      ]);
+      standings = [...new Set(next)];
+      if (standings.some(({ ends }) => ends)) return names.slice(0, at + 1).join(".");
+    }
+    return undefined;
+  }
+
   #walk(root: string, value: unknown, visit: Visit): unknown {
     return walk(value, this.#begin.member(root), root, visit);
   }

@@ -1,11 +1,5 @@
-import type {
-  JobInspector,
-  JobQueue,
-  LimitView,
-  QueueCounts,
-  QueueHealth,
-  QueueView,
-} from "nestjs-pg-jobs";
+import type { JobQueue, LimitView, QueueCounts, QueueHealth, QueueView } from "nestjs-pg-jobs";
+import type { Snapshot } from "../stats/snapshot.js";
 
 /** A queue as `GET queues` shows it. */
 export interface QueueSummary {
@@ -26,10 +20,10 @@ export interface QueueDetails extends QueueSummary {
 }
 
 /** All queues by name: those that all three reads have found. */
-export async function queueList(inspector: JobInspector, jobs: JobQueue): Promise<QueueSummary[]> {
+export async function queueList(snapshot: Snapshot, jobs: JobQueue): Promise<QueueSummary[]> {
   const [counted, healths, views] = await Promise.all([
-    inspector.queues(),
-    inspector.health(),
+    snapshot.queues(),
+    snapshot.health(),
     jobs.queues.list(),
   ]);
   return counted.flatMap((counts) => {

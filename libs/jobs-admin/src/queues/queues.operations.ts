@@ -2,7 +2,7 @@ import { list, object, ref } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
 import { json, key, name, required, time, words } from "../request/field.js";
 
-const UNKNOWN = { 404: ["QUEUE_UNKNOWN", "KIND_UNKNOWN"] };
+const UNKNOWN = { 400: ["PAYLOAD_REDACTED"], 404: ["QUEUE_UNKNOWN", "KIND_UNKNOWN"] };
 
 /** Which part of a queue is meant. */
 const PART = {

@@ -1,4 +1,4 @@
-import type { OptionsCheck } from "nestjs-pg-jobs";
+import type { OptionsCheck, PayloadMatch } from "nestjs-pg-jobs";
 import type { Schema } from "../openapi/schema.js";
 
 /** A parameter of a query, or a member of a body. */
@@ -21,6 +21,7 @@ export type ValuesOf<F> = { [K in keyof F]?: F[K] extends Field<infer T> ? T : n
 
 const NAME = "1..64 characters without control characters";
 const KEY = /^[^\0\p{Cs}]{1,512}$/u;
+const PART = /^[^\0\p{Cs}]{1,200}$/u;
 const MAX_WORDS = 1_000;
 const TIME = /^(\d{4})-(\d{2})-(\d{2})T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/;
 
@@ -38,6 +39,16 @@ export const key = (about: string): Field<string> => ({
     value === undefined || (typeof value === "string" && value.length <= 1_024 && KEY.test(value))
       ? value
       : check.expected(at, "1..512 characters without NUL", value),
+});
+
+/** A part of a text. */
+export const part = (about: string): Field<string> => ({
+  about,
+  schema: { type: "string", minLength: 1, maxLength: 200 },
+  read: (check, at, value) =>
+    value === undefined || (typeof value === "string" && value.length <= 400 && PART.test(value))
+      ? value
+      : check.expected(at, "1..200 characters without NUL", value),
 });
 
 /** Text for people. */
@@ -89,6 +100,24 @@ export const time = (about: string): Field<Date> => ({
     if (date === undefined || Number.isNaN(date.getTime()))
       return check.expected(at, "a time such as 2026-11-19T22:00:00Z", value);
     return check.date(at, date);
+  },
+});
+
+const MATCH = /^([^:\0\p{Cs}]{1,200}):([^\0\p{Cs}]{0,200})$/u;
+
+/** A place in a payload, and what stands there. */
+export const payloadMatch = (about: string): Field<PayloadMatch> => ({
+  about,
+  schema: { type: "string", minLength: 2, maxLength: 401, pattern: "^[^:]+:" },
+  read: (check, at, value) => {
+    if (value === undefined) return undefined;
+    const found = typeof value === "string" && value.length <= 802 ? MATCH.exec(value) : null;
+    if (found) return { path: found[1]!, value: found[2]! };
+    return check.expected(
+      at,
+      "names with dots between, a colon, and what stands there, such as customer.id:42",
+      value,
+    );
   },
 });
 

@@ -1,5 +1,6 @@
 import {
   type Schema,
+  about,
   integer,
   list,
   number,
@@ -7,6 +8,7 @@ import {
   orNull,
   ref,
   text,
+  time,
 } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
 
@@ -33,6 +35,7 @@ export const HEALTH = {
 
 export const STATS_SCHEMAS: Readonly<Record<string, Schema>> = {
   Stats: object({
+    readAt: about("When it was read; it is read once a second for all who look.", time),
     counts: list(object({ queue: text, kind: text, ...COUNTS })),
     queues: list(object({ queue: text, ...HEALTH })),
     unknownKinds: list(object({ queue: text, kind: text })),
