@@ -281,6 +281,10 @@ describe("the whole database", () => {
     const scraped = await scrape(await onlooker());
     const of = (name: string, labels = {}) => scraped.value(`jobs_${name}`, labels);
     expect(of("database_up")).toBe(1);
+    expect([
+      of("queue_paused", { queue: "far" }),
+      of("queue_paused_kinds", { queue: "far" }),
+    ]).toEqual([0, 0]);
     const states = (queue: string) =>
       Object.fromEntries(
         scraped.of("jobs_queue_jobs", { queue }).map(({ labels, value }) => [labels.state, value]),
@@ -306,7 +310,15 @@ describe("the whole database", () => {
       "update jobs.job set lease_until = now() - interval '1 minute' where queue_id || '-' || id = $1",
       [id],
     );
+    await jobs.queues.pause("far");
+    await jobs.queues.pause("default", { kind: "works" });
     const later = await scrape(await onlooker());
+    const paused = (queue: string) =>
+      ["paused", "paused_kinds"].map((name) => later.value(`jobs_queue_${name}`, { queue }));
+    expect([paused("far"), paused("default")]).toEqual([
+      [1, 0],
+      [0, 1],
+    ]);
     expect(later.value("jobs_queue_expired_leases", { queue: "far" })).toBe(1);
   });
 

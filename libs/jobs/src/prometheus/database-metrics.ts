@@ -91,6 +91,15 @@ export function databaseMetrics(prefix: string, sample: DatabaseSample, labels: 
       ],
     ),
     gauge(
+      "queue_paused",
+      "1 for a queue that is paused.",
+      ({ pauses }) => pauses.map(({ name, paused }) => entry({ queue: name }, paused ? 1 : 0)),
+      Math.max,
+    ),
+    gauge("queue_paused_kinds", "Kinds of the queue that are paused.", ({ pauses }) =>
+      pauses.map(({ name, kinds }) => entry({ queue: name }, kinds.length)),
+    ),
+    gauge(
       "queue_workers",
       "Live workers that serve the queue.",
       ({ health, workers }) => {

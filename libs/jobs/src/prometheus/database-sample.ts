@@ -1,5 +1,6 @@
 import type { JobInspector } from "../queue/job-inspector.js";
 import type { KindCounts, QueueHealth } from "../store/reads/stats.js";
+import type { QueueView } from "../store/queues/pauses.js";
 import type { WorkerView } from "../store/reads/workers.js";
 
 /** What the tables tell of all queues. */
@@ -10,9 +11,15 @@ export interface Tables {
   counts: KindCounts[];
   unknownKinds: { queue: string; kind: string }[];
   workers: WorkerView[];
+  pauses: QueueView[];
 }
 
-export type DatabaseReads = Pick<JobInspector, "counts" | "health" | "unknownKinds" | "workers">;
+export interface DatabaseReads extends Pick<
+  JobInspector,
+  "counts" | "health" | "unknownKinds" | "workers"
+> {
+  pauses(): Promise<QueueView[]>;
+}
 
 const EVERY_MS = 10_000;
 /** Whoever scrapes gives up after 10 s by default, and would then have nothing at all. */
@@ -43,13 +50,14 @@ export class DatabaseSample {
   async #readAll(): Promise<void> {
     const { reads } = this;
     try {
-      const [health, counts, unknownKinds, workers] = await Promise.all([
+      const [health, counts, unknownKinds, workers, pauses] = await Promise.all([
         reads.health(),
         reads.counts(),
         reads.unknownKinds(),
         reads.workers(),
+        reads.pauses(),
       ]);
-      this.#last = { readAt: Date.now(), health, counts, unknownKinds, workers };
+      this.#last = { readAt: Date.now(), health, counts, unknownKinds, workers, pauses };
       this.#lastAt = performance.now();
     } catch {
       // It is away, or our role may not read: the gauge that says so is all that anybody can be told here.

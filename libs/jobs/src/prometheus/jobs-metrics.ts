@@ -12,8 +12,9 @@ import { Events } from "../observe/events.js";
 import { Exposition } from "../observe/exposition.js";
 import { Vitals } from "../observe/vitals.js";
 import { JobInspector } from "../queue/job-inspector.js";
+import { JobQueue } from "../queue/job-queue.js";
 import { databaseMetrics } from "./database-metrics.js";
-import { DatabaseSample } from "./database-sample.js";
+import { type DatabaseReads, DatabaseSample } from "./database-sample.js";
 import { eventMetrics } from "./event-metrics.js";
 import type { Family } from "./family.js";
 import { Labels } from "./labels.js";
@@ -42,15 +43,16 @@ export class JobsMetrics
     @Optional() @Inject(Events) events: Events | undefined,
     @Optional() @Inject(Vitals) vitals: Vitals | undefined,
     @Optional() @Inject(JobInspector) inspector: JobInspector | undefined,
+    @Optional() @Inject(JobQueue) jobs: JobQueue | undefined,
   ) {
     super();
-    if (!events || !vitals || !inspector)
+    if (!events || !vitals || !inspector || !jobs)
       return atBoot(() => {
         throw new OptionsError("set-up of JobsMetricsModule", [NO_JOBS]);
       });
     const { prefix, database } = options;
     const tallies = new Tallies(this.#labels());
-    const sample = new DatabaseSample(inspector);
+    const sample = new DatabaseSample(readsOf(inspector, jobs));
     // Labels of their own: kinds that the tables know of old must not take the places of those that run here.
     this.#families = [
       ...eventMetrics(prefix, tallies),
@@ -117,6 +119,15 @@ export class JobsMetrics
     });
   }
 }
+
+const readsOf = (inspector: JobInspector, { queues }: JobQueue): DatabaseReads => ({
+  counts: () => inspector.counts(),
+  health: () => inspector.health(),
+  unknownKinds: () => inspector.unknownKinds(),
+  workers: () => inspector.workers(),
+  // a schema before 4 has none
+  pauses: () => queues.list().catch(() => []),
+});
 
 const NO_JOBS =
   "JobsModule.forRoot: expected in the same app, found none; import JobsModule.forRoot({ connection: { url } }) beside it";
