@@ -37,9 +37,10 @@ if (kustomize)
 describe.each(ways)("the resources, %s", (_, read) => {
   const apps = read("overlays/example");
   const small = read("overlays/small");
+  const scaled = read("overlays/keda");
   const migration = read("overlays/example/migrate");
-  const sets = Object.entries({ example: apps, small, migrate: migration });
-  const everything = [...apps, ...small, ...migration];
+  const sets = Object.entries({ example: apps, small, keda: scaled, migrate: migration });
+  const everything = [...apps, ...small, ...scaled, ...migration];
 
   it("fit the schemas of Kubernetes, and have no field that it does not know", () => {
     expect(everything.flatMap(schemaProblems)).toEqual([]);
@@ -115,6 +116,23 @@ describe.each(ways)("the resources, %s", (_, read) => {
     }
   });
 
+  it("the scaler scales the worker, of the queues that it serves, with a secret that is there", () => {
+    const object = scaled.find((one) => one.kind === "ScaledObject")!;
+    const authentication = scaled.find((one) => one.kind === "TriggerAuthentication")!;
+    const [trigger, ...others] = object.spec!.triggers;
+    expect(others).toEqual([]);
+    expect(deployed(scaled, "worker").metadata!.name).toBe(object.spec!.scaleTargetRef.name);
+    expect(trigger!.authenticationRef!.name).toBe(authentication.metadata!.name);
+    const [reference] = authentication.spec!.secretTargetRef!;
+    // No hash behind its name: kustomize does not know that this resource names a secret.
+    const secret = scaled.find((one) => titleOf(one) === `Secret ${reference!.name}`) as {
+      stringData?: object;
+      data?: object;
+    };
+    expect(Object.keys({ ...secret.stringData, ...secret.data })).toContain(reference!.key);
+    expect(trigger!.metadata.query).toContain("jobs.desired_workers(");
+  });
+
   it("services and policies name ports that are there", () => {
     const named = (labels: Labels) =>
       workloadsOf(apps)
@@ -160,8 +178,16 @@ describe.each(ways)("the resources, %s", (_, read) => {
       policyTypes: ["Ingress"],
       ingress: [],
     });
-    for (const { from } of policyOf(apps, "jobs-admin").ingress!)
-      expect(from).toEqual([{ podSelector: { matchLabels: expect.anything() } }]);
+    const client = { podSelector: { matchLabels: { "nestjs-pg-jobs/client-of": "jobs-admin" } } };
+    const scraper = {
+      namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "monitoring" } },
+    };
+    expect(policyOf(read("base"), "jobs-admin").ingress!.map(({ from }) => from)).toEqual([
+      [client],
+    ]);
+    // Written as it is, a patch is no policy yet.
+    const invited = read === written ? [client] : [client, scraper];
+    expect(policyOf(apps, "jobs-admin").ingress!.map(({ from }) => from)).toEqual([invited]);
     const services = apps.filter((one) => one.kind === "Service");
     for (const { spec } of services) expect(spec!.type).toBe("ClusterIP");
     expect(services.map(({ metadata }) => metadata!.name)).not.toContain("jobs-worker");

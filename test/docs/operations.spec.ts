@@ -253,6 +253,50 @@ describe("with a worker", () => {
   });
 });
 
+describe("what operators leave, and who scales", () => {
+  it("goes when the owner says so", async () => {
+    await bench.sql(
+      "insert into jobs.audit (at, operator, role, action, target) values (now() - interval '2 years', 'a', 'admin', 'b', 'old'), (now(), 'a', 'admin', 'b', 'new')",
+    );
+    await bench.sql(
+      "insert into jobs.bulk (action, filter, expected, operator, finished_at, why) values ('cancel', '{}', 1, 'a', now() - interval '2 years', 'old'), ('cancel', '{}', 1, 'a', null, 'new')",
+    );
+    await ask("What operators leave");
+    expect(await bench.sql("select target from jobs.audit")).toEqual([{ target: "new" }]);
+    expect(await bench.sql("select why from jobs.bulk where operator = 'a'")).toEqual([
+      { why: "new" },
+    ]);
+  });
+
+  it("the role of the scaler asks what KEDA asks, and may do nothing else", async () => {
+    try {
+      const section = "As many workers as there is work";
+      ran.add(`${section} 0`);
+      const [sql] = blocks.get(section)!;
+      await bench.sql(sql!.replace("schema jobs to", `schema ${bench.schema} to`));
+      const [query] = written("overlays/keda").flatMap((one) =>
+        one.kind === "ScaledObject"
+          ? one.spec!.triggers.map(({ metadata }) => metadata.query!)
+          : [],
+      );
+      const client = await bench.client();
+      try {
+        await client.query("set role jobs_scaler");
+        const ours = query!.replaceAll("jobs.", `${bench.schema}.`);
+        expect((await client.query(ours)).rows).toEqual([{ max: expect.any(Number) }]);
+        await expect(client.query(`select from ${bench.schema}.job`)).rejects.toMatchObject({
+          code: "42501",
+        });
+      } finally {
+        await client.query("reset role");
+        client.release();
+      }
+    } finally {
+      await bench.sql("drop owned by jobs_scaler; drop role jobs_scaler");
+    }
+  });
+});
+
 describe("the page", () => {
   it("has no statement that was not run here, but those of a restore", () => {
     const all = [...blocks].flatMap(([section, texts]) => texts.map((_, n) => `${section} ${n}`));

@@ -8,6 +8,8 @@ import type { IConfigMap } from "kubernetes-models/v1/ConfigMap";
 import type { INamespace } from "kubernetes-models/v1/Namespace";
 import type { ISecret } from "kubernetes-models/v1/Secret";
 import type { IService } from "kubernetes-models/v1/Service";
+import type { IScaledObject } from "@kubernetes-models/keda/keda.sh/v1alpha1/ScaledObject";
+import type { ITriggerAuthentication } from "@kubernetes-models/keda/keda.sh/v1alpha1/TriggerAuthentication";
 import ts from "typescript";
 
 // What Kubernetes has against a manifest, by its own OpenAPI schemas: compiled to validators, and to types.
@@ -25,11 +27,17 @@ export type Resource =
   | IConfigMap
   | INamespace
   | ISecret
-  | IService;
+  | IService
+  | IScaledObject
+  | ITriggerAuthentication;
 
 interface Validated {
   validate(): void;
 }
+
+/** Who has the schemas of a version. */
+const modelsOf = (apiVersion: string): string =>
+  apiVersion.startsWith("keda.sh/") ? "@kubernetes-models/keda" : "kubernetes-models";
 
 /** For messages. */
 export const titleOf = ({ kind, metadata }: Resource): string => `${kind} ${metadata?.name}`;
@@ -39,7 +47,7 @@ export function schemaProblems(resource: Resource): string[] {
   const { apiVersion, kind } = resource;
   let Model: new (data: Resource) => Validated;
   try {
-    const models = require(`kubernetes-models/${apiVersion}/${kind}`) as Record<
+    const models = require(`${modelsOf(apiVersion)}/${apiVersion}/${kind}`) as Record<
       string,
       typeof Model
     >;
@@ -94,5 +102,5 @@ export function typeProblems(resources: readonly Resource[]): string[] {
 }
 
 const sourceOf = (resource: Resource): string =>
-  `import type { I${resource.kind} } from "kubernetes-models/${resource.apiVersion}/${resource.kind}";\n` +
+  `import type { I${resource.kind} } from "${modelsOf(resource.apiVersion)}/${resource.apiVersion}/${resource.kind}";\n` +
   `export const resource: I${resource.kind} = ${JSON.stringify(resource, undefined, 2)};\n`;

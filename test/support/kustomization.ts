@@ -9,12 +9,18 @@ import type { Resource } from "./kubernetes.js";
 export const MANIFESTS = path.resolve(import.meta.dirname, "../../deploy/kubernetes");
 
 /** What is applied: an overlay, or its migration. */
-export const OVERLAYS = ["overlays/example", "overlays/example/migrate", "overlays/small"];
+export const OVERLAYS = [
+  "overlays/example",
+  "overlays/example/migrate",
+  "overlays/small",
+  "overlays/keda",
+];
 
 interface Generator {
   name: string;
   behavior?: "merge";
   literals: string[];
+  options?: { disableNameSuffixHash: boolean };
 }
 
 /** A `kustomization.yaml`, as far as ours say anything. */
