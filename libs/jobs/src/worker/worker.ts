@@ -1,13 +1,9 @@
 import { hostname } from "node:os";
-import type { Handler } from "../handler/handler.js";
-import type { Events } from "../observe/events.js";
-import type { Database } from "../pg/database.js";
 import { Listener } from "../pg/listener.js";
 import type { Session } from "../pg/session.js";
 import { isLockTimeout, isNotAllowed } from "../pg/sqlstate.js";
 import { ensureOwnLane } from "../store/queues/lanes.js";
 import { hearControl, hearWake, wakeChannel } from "../store/queues/wake.js";
-import type { Store } from "../store/store.js";
 import { PAUSES_SINCE, type Pause, pausesOf } from "../store/queues/pauses.js";
 import { LIMITS_SINCE, limitedOf } from "../store/limits/rules.js";
 import { SECLUSION, takeTurn } from "../store/upkeep/chores.js";
@@ -15,9 +11,10 @@ import { queueNames } from "../store/reads/stats.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Claim } from "../store/transitions/claim.js";
 import type { Writes } from "../store/transitions/noted.js";
-import type { Attempt, AttemptPorts } from "./attempt.js";
+import type { Attempt } from "./attempt.js";
 import { Claimer } from "./claimer.js";
 import { ControlReader } from "./control-reader.js";
+import { FAREWELL_MS, drain } from "./drain.js";
 import { Lease } from "./lease.js";
 import { monotonic } from "./held.js";
 import { Lookout } from "./lookout.js";
@@ -28,88 +25,21 @@ import type { QueueWorker } from "./queue-worker.js";
 import { Reports, reportsReady } from "./reports.js";
 import { Revisits } from "./revisits.js";
 import { HandlerSlots } from "./served-lane.js";
-import { ServedQueues, type WorkerQueue } from "./served-queues.js";
+import { ServedQueues } from "./served-queues.js";
 import { Settler } from "./settler.js";
 import { type Leftovers, Slots } from "./slots.js";
-import { type TransactionPorts, Transactions } from "./transactions.js";
-import { until, within } from "./wait.js";
+import { Transactions } from "./transactions.js";
+import { within } from "./wait.js";
 import { Watchdog } from "./watchdog.js";
+import type { WorkerPorts, WorkerSettings } from "./worker-ports.js";
 
 // The process at work, from its first connection to its last settle. The lookout sees what is due, the claimer
-// takes it, the slots run it, the settler writes what became of it; this file puts them together and drains them.
-
-export interface WorkerSettings {
-  queues: readonly WorkerQueue[];
-  /** How long what is finished is kept. */
-  keepFinishedMs: number;
-  leaseMs: number;
-  pollMs: number;
-  graceMs: number;
-  notify: boolean;
-  /** In bytes. */
-  resultLimit: number;
-}
-
-export interface WorkerPorts extends Omit<AttemptPorts, "transaction" | "reported"> {
-  database: Database;
-  store: Store;
-  events: Events;
-  handlers: readonly Handler[];
-  /** A job of this queue can run, here or in another process. */
-  hint(queueId: number, kind: string): void;
-  /** Other processes shall know that jobs of this queue can run. */
-  tellOthers(queueId: number): void;
-  /** Which events its handlers get. */
-  subscriptions: {
-    /** Says which they are, unless it was said a moment ago; rejects when that cannot be. */
-    keep(): Promise<void>;
-    /** The tables are others. */
-    forget(): void;
-  };
-  /** What is enqueued at set times: of the code of this process, and of all. */
-  schedules: SchedulePorts;
-  limits: LimitPorts;
-  /** Jobs of this queue that were set aside can run: other processes shall know. */
-  released(queueId: number): void;
-  /** Runs a background duty that is due. */
-  chore(name: string): Promise<void>;
-  log(level: "log" | "warn" | "error", message: string, params?: object): void;
-  /** Awaited jobs of this queue have ended, and that is committed. */
-  answered(queueId: number, ids: readonly string[]): void;
-  /** Runs our statements on somebody's transaction. */
-  on: TransactionPorts["on"];
-}
-
-/** What the code of this process says of limits. */
-export interface LimitPorts {
-  /** It holds for this queue from now on; rejects when that cannot be. */
-  declare(queueId: number, queue: string): Promise<void>;
-  /** Says that it still is so, unless that was said a moment ago. */
-  keep(): Promise<void>;
-  /** The tables are others. */
-  forget(): void;
-}
-
-export interface SchedulePorts {
-  /** Whether the schema has them, and our role may see to them. */
-  ready(): boolean;
-  /** Enqueues what is due; answers whether there was any. */
-  fire(): Promise<boolean>;
-  /** Says what the code of this process declares, unless it was said a moment ago. */
-  keep(): Promise<void>;
-  /** The tables are others. */
-  forget(): void;
-}
+// takes it, the slots run it, the settler writes what became of it; this file puts them together.
 
 export type WorkerState = "new" | "waiting" | "working" | "draining" | "stopped";
 
 /** A database that is there answers within this time. */
 const ANSWER_MS = 2_000;
-/** After the grace period: for bodies to heed their signal, until the last settles, for farewells. */
-const HEED_MS = 1_500;
-const LAST_SETTLES_MS = 3_000;
-const FAREWELL_MS = 500;
-
 export class Worker {
   state: WorkerState = "new";
   readonly #handlers: Map<string, HandlerSlots>;
@@ -423,22 +353,7 @@ export class Worker {
     this.#lookout.stop();
     this.#revisits.stop();
     const deaf = this.#listener?.close();
-    for (const queue of this.#queues.byId.values()) this.#slots.handBackWaiting(queue);
-    await until(() => this.running === 0 && !this.#claimer.busy, this.settings.graceMs);
-    const end = performance.now() + LAST_SETTLES_MS;
-    if (this.running > 0) {
-      this.#slots.abortAll();
-      await until(() => this.running === 0, HEED_MS);
-      this.#slots.handBackRunning();
-    }
-    await until(() => this.#slots.held === 0, end - performance.now());
-    const left = this.#slots.leftovers();
-    // Others would learn of free slots a moment later.
-    for (const queue of this.#queues.byId.values())
-      await within(
-        this.#claimer.release(queue).catch(() => undefined),
-        FAREWELL_MS,
-      );
+    const left = await drain(this.#slots, this.#claimer, this.#queues, this.settings.graceMs);
     this.#control.stop();
     this.#settler.abandon();
     this.#transactions.abandon();
