@@ -274,8 +274,10 @@ describe.each(["express", "fastify"] as const)("on %s", (adapter) => {
               "select count(*)::int as n from jobs.job_status where kind = 'dies' and state = 'dead'",
             )
           )[0]!;
+          const rate = body.ratesSince === null ? null : expect.any(Number);
           expect(body).toEqual({
             readAt: expect.stringMatching(/^20.*Z$/),
+            ratesSince: body.ratesSince === null ? null : expect.stringMatching(/^20.*Z$/),
             counts: expect.arrayContaining([
               expect.objectContaining({ queue: "default", kind: "dies", dead: n }),
               {
@@ -300,6 +302,8 @@ describe.each(["express", "fastify"] as const)("on %s", (adapter) => {
                 oldestJob: expect.stringMatching(/^\d+-\d+$/),
                 deadLetters: 0,
                 expiredLeases: 0,
+                enqueuedPerSecond: rate,
+                endedPerSecond: rate,
               },
             ]),
             unknownKinds: expect.arrayContaining([{ queue: odd, kind: "nobody.knows" }]),
@@ -308,6 +312,31 @@ describe.each(["express", "fastify"] as const)("on %s", (adapter) => {
         },
         { what: "the stats are right" },
       );
+    });
+
+    it("says how many jobs come and end a second, from the second look on", async () => {
+      const queue = `rates-${adapter}`;
+      const waits = await jobs.enqueue("waits", {}, { queue, delay: "1h" });
+      const rates = async () => {
+        const { body } = await admin.get("/admin/stats", asAdmin);
+        const { ratesSince, queues } = body as unknown as {
+          ratesSince: string | null;
+          queues: { queue: string; enqueuedPerSecond: number | null }[];
+        };
+        return [ratesSince, queues.find((one) => one.queue === queue)] as const;
+      };
+      await rates();
+      await jobs.enqueue("waits", {}, { queue, delay: "1h" });
+      await jobs.cancel(waits.id);
+      const [since, found] = await until(
+        async () => {
+          const [from, one] = await rates();
+          return from !== null && Number(one?.enqueuedPerSecond) > 0 && ([from, one] as const);
+        },
+        { what: "there are rates" },
+      );
+      expect(Date.parse(since)).toBeLessThan(Date.now());
+      expect(found).toMatchObject({ endedPerSecond: expect.any(Number) });
     });
   });
 });

@@ -114,7 +114,7 @@ export class News implements OnModuleDestroy {
       const at = await this.#tellDeaths(round);
       const stats = await this.snapshot.stats();
       if (round !== this.#round) return;
-      const said = JSON.stringify({ ...stats, readAt: "" });
+      const said = JSON.stringify({ ...stats, readAt: "", ratesSince: "" });
       if (said !== this.#said) this.#tell(statsEvent(stats, at));
       this.#said = said;
       this.#failing = false;

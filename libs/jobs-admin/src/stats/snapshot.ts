@@ -1,5 +1,6 @@
 import { Injectable, Optional } from "@nestjs/common";
 import { JobInspector, type KindCounts, type QueueCounts, type QueueHealth } from "nestjs-pg-jobs";
+import { type QueueRate, Rates } from "./rates.js";
 import { SharedRead } from "./shared-read.js";
 
 /** What `GET stats` answers. */
@@ -8,8 +9,10 @@ export interface Stats {
   readAt: string;
   /** Jobs by queue, kind and state. */
   counts: KindCounts[];
-  /** Backlog, lag, oldest job, dead letters and expired leases of each queue. */
-  queues: QueueHealth[];
+  /** Since when jobs a second are counted, up to a minute; null: nobody has looked within the last minutes. */
+  ratesSince: string | null;
+  /** Backlog, lag, oldest job, dead letters, expired leases and rates of each queue. */
+  queues: (QueueHealth & QueueRate)[];
   /** Kinds with waiting jobs that no live worker has a handler for. */
   unknownKinds: { queue: string; kind: string }[];
 }
@@ -21,10 +24,16 @@ export class Snapshot {
   readonly #queues: SharedRead<QueueCounts[]>;
   readonly #health: SharedRead<QueueHealth[]>;
   readonly #unknownKinds: SharedRead<{ queue: string; kind: string }[]>;
+  readonly #rates = new Rates();
 
   /** Without JobsModule the module of this API says so, and not Nest that it cannot make this. */
   constructor(@Optional() inspector: JobInspector) {
-    this.#counts = new SharedRead(() => inspector.counts());
+    this.#counts = new SharedRead(async () => {
+      const at = new Date();
+      const counts = await inspector.counts();
+      this.#rates.note(counts, at);
+      return counts;
+    });
     this.#queues = new SharedRead(() => inspector.queues());
     this.#health = new SharedRead(() => inspector.health());
     this.#unknownKinds = new SharedRead(() => inspector.unknownKinds());
@@ -40,7 +49,8 @@ export class Snapshot {
     return {
       readAt: oldest.toISOString(),
       counts: counts.value,
-      queues: queues.value,
+      ratesSince: this.#rates.since?.toISOString() ?? null,
+      queues: queues.value.map((one) => ({ ...one, ...this.#rates.of(one.queue) })),
       unknownKinds: unknownKinds.value,
     };
   }

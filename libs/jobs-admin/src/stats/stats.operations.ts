@@ -33,11 +33,20 @@ export const HEALTH = {
   expiredLeases: integer,
 };
 
+const RATES = {
+  enqueuedPerSecond: orNull(number),
+  endedPerSecond: about("However they ended.", orNull(number)),
+};
+
 export const STATS_SCHEMAS: Readonly<Record<string, Schema>> = {
   Stats: object({
     readAt: about("When it was read; it is read once a second for all who look.", time),
     counts: list(object({ queue: text, kind: text, ...COUNTS })),
-    queues: list(object({ queue: text, ...HEALTH })),
+    ratesSince: about(
+      "Since when jobs a second are counted, at most a minute while somebody looks; null at the first look after some minutes.",
+      orNull(time),
+    ),
+    queues: list(object({ queue: text, ...HEALTH, ...RATES })),
     unknownKinds: list(object({ queue: text, kind: text })),
   }),
 };
