@@ -44,6 +44,22 @@ describe("the audit", () => {
     ]);
   });
 
+  it("is not changed any more once it has an outcome, whoever may say one", async () => {
+    const id = await audit.begin(deed());
+    const say = async (outcome: string | null) =>
+      await bench.sql("update jobs.audit set outcome = $2, ended_at = now() where id = $1", [
+        id,
+        outcome,
+      ]);
+    await say("queued");
+    for (const other of ["dead", null])
+      await expect(say(other)).rejects.toMatchObject({
+        code: "23000",
+        message: `audit: expected an entry that has not ended, found ${id} with the outcome "queued"`,
+      });
+    expect((await audit.list()).items).toMatchObject([{ id, outcome: "queued" }]);
+  });
+
   it("is listed newest first, in pages, by who, what and to what", async () => {
     const ids: string[] = [];
     for (let n = 0; n < 6; n++)

@@ -89,14 +89,82 @@ it("asks for no more than limits let start", async () => {
   expect(await desired("limited", 1)).toBe(5);
 });
 
-it("walks no more than 10,001 of a lane, however many wait", async () => {
+it("walks no more than 10,000 of a queue, however many wait", async () => {
   const hands = await Hands.open(bench, "deep");
   await bench.sql(
     `insert into jobs.job (id, run_at, lane, queue_id, kind, payload)
      select -n, now() - interval '1 s', $1, $2, 'work', '{}' from generate_series(1, 50000) n`,
     [hands.lane, hands.queueId],
   );
-  expect(await desired("deep", 1)).toBe(10_001);
+  expect(await desired("deep", 1)).toBe(10_000);
+});
+
+it("asks for no more than a rate lets start at once", async () => {
+  await many(40, "hourly", "rated");
+  await many(40, "free", "rated");
+  await jobs.queues.limit("rated", { kind: "hourly", rate: { max: 1, per: "1h" } });
+  expect(await desired("rated", 1)).toBe(41);
+  await jobs.queues.limit("rated", { rate: { max: 7, per: "1m" } });
+  expect(await desired("rated", 1)).toBe(7);
+});
+
+it("asks for nobody for kinds that those who live do not take", async () => {
+  await many(30);
+  await many(300, "foreign");
+  expect(await desired("scaled", 10)).toBe(33);
+  await bench.sql(
+    `insert into jobs.worker (host, pid, kinds, slots) values ('a', 1, '{"scaled": ["work"]}', 10)`,
+  );
+  expect(await desired("scaled", 10)).toBe(3);
+  await bench.sql("update jobs.worker set stopped_at = now()");
+  expect(await desired("scaled", 10)).toBe(33);
+});
+
+it("asks for one for what waits for its key, or is run alone, and for none while that is paused", async () => {
+  const ids = await many(2);
+  for (const aside of [10_000, 20_000]) {
+    await bench.sql(`update jobs.job set lane = lane % 10000 + ${aside}`);
+    expect(await desired("scaled")).toBe(1);
+  }
+  await jobs.queues.pause("scaled");
+  expect(await desired("scaled")).toBe(0);
+  await jobs.queues.resume("scaled");
+  await bench.sql("update jobs.job set run_at = now() + interval '1 hour'");
+  expect(await desired("scaled")).toBe(0);
+  for (const { id } of ids) await jobs.cancel(id);
+});
+
+it("refuses a name that is none", async () => {
+  await expect(bench.sql("select jobs.desired_workers(null)")).rejects.toMatchObject({
+    code: "22023",
+    message: expect.stringContaining("queue: expected a name, found null"),
+  });
+});
+
+it("costs the same in however many kinds", async () => {
+  const hands = await Hands.open(bench, "wide");
+  await bench.sql(
+    `insert into jobs.lane (queue_id, id, kind, priority)
+     select $1, 100 + n, 'kind ' || n, 0 from generate_series(1, 50) n`,
+    [hands.queueId],
+  );
+  await bench.sql(
+    `insert into jobs.job (id, run_at, lane, queue_id, kind, payload)
+     select -n, now() - interval '1 s', 101 + n % 50, $1, 'kind', '{}' from generate_series(1, 200000) n`,
+    [hands.queueId],
+  );
+  const pages = async () => {
+    const [row] = await bench.sql<{ plan: { "Shared Hit Blocks": number }[] }>(
+      "explain (analyze, buffers, format json) select jobs.desired_workers('wide', 1)",
+    );
+    const [{ Plan }] = (row as unknown as { "QUERY PLAN": [{ Plan: Record<string, number> }] })[
+      "QUERY PLAN"
+    ];
+    return Plan["Shared Hit Blocks"]! + Plan["Shared Read Blocks"]!;
+  };
+  await pages();
+  // Each row may lie on a page of its own, and is counted once.
+  expect(await pages()).toBeLessThan(12_000);
 });
 
 it("is answered to a role that may do nothing else", async () => {

@@ -52,6 +52,18 @@ describe("partitions", () => {
     expect(await ensurePartitions(sessions[0]!, 9)).toBe(8);
   });
 
+  it("are made for a month at most, whoever asks", async () => {
+    const before = await partitions();
+    for (const days of [32, 400, -1, null])
+      await expect(bench.sql("select jobs.ensure_partitions($1)", [days])).rejects.toMatchObject({
+        code: "22023",
+        message: `days: expected 0 to 31, found ${days}`,
+      });
+    expect(await partitions()).toEqual(before);
+    await bench.sql("select jobs.ensure_partitions(31)");
+    expect(await partitions()).toHaveLength(4 * 32);
+  });
+
   it("take in one that was detached", async () => {
     const name = `done_${day(2)}`;
     await bench.sql(`alter table jobs.done detach partition jobs.${name}`);

@@ -11,12 +11,11 @@ const said: Part = (jobs) => `
 alter table ${jobs}.limit_said add column said_at timestamptz not null default now();`;
 
 /** A job that waits for its key, and gets another payload or time, may have another key: back to where claims look. */
+export const REPLACING_LANE =
+  ",\n          lane = case when j.lane between 10000 and 19999 then j.lane - 10000 else j.lane end";
+
 const replace: Part = (jobs) =>
-  enqueueOne(jobs, {
-    verb: "create or replace",
-    replacing:
-      ",\n          lane = case when j.lane between 10000 and 19999 then j.lane - 10000 else j.lane end",
-  });
+  enqueueOne(jobs, { verb: "create or replace", replacing: REPLACING_LANE });
 
 const PARTS: readonly Part[] = [said, laneIdles, claimLimited, sweepLimits, replace];
 

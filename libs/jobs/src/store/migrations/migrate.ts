@@ -10,6 +10,7 @@ import { limits } from "./0005-limits.js";
 import { events } from "./0006-events.js";
 import { lines } from "./0007-lines.js";
 import { operators } from "./0008-operators.js";
+import { watch } from "./0009-watch.js";
 import { checkRoles, grant, grantsText } from "./grants.js";
 import { type Migration, checksum } from "./migration.js";
 
@@ -23,6 +24,7 @@ export const MIGRATIONS: readonly Migration[] = [
   events,
   lines,
   operators,
+  watch,
 ];
 
 /** The schema version that this release needs at least; it uses what newer ones add when it is there. */

@@ -20,10 +20,10 @@ insert into ${jobs}.chore (name, every) values ('windows', '10 minutes');
 
 ${enqueueOne(jobs)}`;
 
-/** `replacing`: what else becomes of a job that gets another payload or time. */
+/** `replacing`: what else becomes of a job that gets another payload or time. `lasts`: whether a window does. */
 export const enqueueOne = (
   jobs: string,
-  { verb = "create", replacing = "" } = {},
+  { verb = "create", replacing = "", lasts = "d.expires_at > moment" } = {},
 ): string => `-- One job under its rules; outcome is created, replaced or kept, id that of the job that has the key then.
 -- Locks are taken by key: first its row of dedup, then that of job. Whoever sends several jobs sends them in
 -- the order of their keys, so that two cannot wait for one another; calls without window take the second only.
@@ -48,7 +48,7 @@ begin
       -- before the job: when its window is seen, the job was committed with it and is seen after it
       if key_window is not null then
         select d.job_id into reserved from ${jobs}.dedup d
-        where d.queue_id = in_queue and d.kind = of_kind and d.key = under_key and d.expires_at > moment;
+        where d.queue_id = in_queue and d.kind = of_kind and d.key = under_key and ${lasts};
       end if;
       holder := null;
       if on_conflict <> 'keep' then

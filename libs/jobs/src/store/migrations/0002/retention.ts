@@ -25,35 +25,7 @@ create index dead_archive_worker on ${jobs}.dead_archive (worker) where lane > -
 create table ${jobs}.daily (parent text collate "C" primary key);
 insert into ${jobs}.daily (parent) values ('done'), ('attempt_error'), ('event');
 
-create or replace function ${jobs}.ensure_partitions(days integer) returns integer
-language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
-declare
-  parent text;
-  first_day date := (now() at time zone 'UTC')::date;
-  day date;
-  part text;
-  made integer := 0;
-begin
-  for parent in select d.parent from ${jobs}.daily d order by 1 loop
-    for day in select first_day + i from generate_series(0, days) i loop
-      part := parent || '_' || to_char(day, 'YYYYMMDD');
-      continue when exists (
-        select from pg_inherits
-        where inhparent = format('${jobs}.%I', parent)::regclass
-          and inhrelid = to_regclass(format('${jobs}.%I', part)));
-      begin
-        execute format('create table if not exists ${jobs}.%I (like ${jobs}.%I including all)', part, parent);
-        execute format('alter table ${jobs}.%I replica identity full', part);
-        execute format('alter table ${jobs}.%I attach partition ${jobs}.%I for values from (%L) to (%L)',
-          parent, part, day::timestamptz, (day + 1)::timestamptz);
-        made := made + 1;
-      exception when duplicate_table or unique_violation or duplicate_object or invalid_object_definition or wrong_object_type then
-        null; -- another process was faster
-      end;
-    end loop;
-  end loop;
-  return made;
-end $$;
+${ensurePartitions(jobs)}
 select ${jobs}.ensure_partitions(7);
 
 -- Drops a day that is over, attached or not; its counts go to what was pruned. Security definer: workers need no
@@ -159,3 +131,37 @@ join ${jobs}.lane l on l.queue_id = d.queue_id and l.id = d.lane`,
   )
   .join("\n")};
 `;
+
+/** `first`: what it looks at before it makes any. */
+export const ensurePartitions = (
+  jobs: string,
+  first = "",
+): string => `create or replace function ${jobs}.ensure_partitions(days integer) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+declare
+  parent text;
+  first_day date := (now() at time zone 'UTC')::date;
+  day date;
+  part text;
+  made integer := 0;
+begin${first}
+  for parent in select d.parent from ${jobs}.daily d order by 1 loop
+    for day in select first_day + i from generate_series(0, days) i loop
+      part := parent || '_' || to_char(day, 'YYYYMMDD');
+      continue when exists (
+        select from pg_inherits
+        where inhparent = format('${jobs}.%I', parent)::regclass
+          and inhrelid = to_regclass(format('${jobs}.%I', part)));
+      begin
+        execute format('create table if not exists ${jobs}.%I (like ${jobs}.%I including all)', part, parent);
+        execute format('alter table ${jobs}.%I replica identity full', part);
+        execute format('alter table ${jobs}.%I attach partition ${jobs}.%I for values from (%L) to (%L)',
+          parent, part, day::timestamptz, (day + 1)::timestamptz);
+        made := made + 1;
+      exception when duplicate_table or unique_violation or duplicate_object or invalid_object_definition or wrong_object_type then
+        null; -- another process was faster
+      end;
+    end loop;
+  end loop;
+  return made;
+end $$;`;
