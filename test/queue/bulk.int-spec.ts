@@ -150,6 +150,25 @@ it("leaves alone what came after the order", async () => {
   expect(await bench.states()).toEqual({ queued: 1, dead: 2 });
 });
 
+it("leaves alone what came to its end after the order, though another one of those that fitted is kept", async () => {
+  const [older, newer] = (await hands.addMany(2)).map((id) => hands.named(id));
+  await jobs.cancel(newer!);
+  await client.query("begin");
+  await client.query(`select from ${bench.schema}.done where id = $1 for update`, [
+    newer!.split("-")[1],
+  ]);
+  const order = await bulk.start({
+    action: "delete",
+    filter: { state: "cancelled" },
+    expected: 1,
+    ...by,
+  });
+  await jobs.cancel(older!);
+  expect(await ended(order.id)).toMatchObject({ changed: 0, refused: { locked: 1 } });
+  await client.query("rollback");
+  expect(await bench.states()).toEqual({ cancelled: 2 });
+});
+
 it("passes over what somebody has locked, and says so", async () => {
   const ids = await dead(12);
   await client.query("begin");

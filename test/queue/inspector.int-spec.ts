@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { type INestApplicationContext } from "@nestjs/common";
 import { JobInspector, JobQueue } from "nestjs-pg-jobs";
 import { beat, register, retire } from "../../libs/jobs/src/store/workers/workers.js";
@@ -80,10 +81,33 @@ describe("workers", () => {
       beatAgeMs: expect.any(Number),
       running: 3,
       lost: 2,
+      release: null,
+      loopDelayMs: null,
+      current: [],
     });
     expect(seen[1]).toMatchObject({ alive: false, stoppedAt: null });
     expect(seen[1]!.beatAgeMs).toBeGreaterThanOrEqual(600_000);
     expect(seen[2]).toMatchObject({ alive: false, stoppedAt: expect.any(String), running: 0 });
+  });
+
+  it("say with each beat what runs for how long, and how late their timers are", async () => {
+    const session = bench.session();
+    const vitals = {
+      release: "1.2.3",
+      loopDelayMs: 4.5,
+      current: [{ id: "1-7", kind: "work", ranMs: 90_000 }],
+    };
+    const id = await register(session, { ...card, pid: 1, keepFinishedMs: 1_000, vitals });
+    const shown = async () => (await inspector.workers())[0]!;
+    const first = await shown();
+    expect(first).toMatchObject({ release: "1.2.3", loopDelayMs: 4.5 });
+    const startedAt = new Date(Date.parse(first.beatAt) - 90_000).toISOString();
+    expect(first.current).toEqual([{ id: "1-7", kind: "work", startedAt }]);
+    await beat(session, id, 0, 0, { release: "1.2.4", loopDelayMs: 0.1, current: [] });
+    expect(await shown()).toMatchObject({ release: "1.2.4", loopDelayMs: 0.1, current: [] });
+    await beat(session, id, 1, 0, vitals);
+    await retire(session, id, 0);
+    expect(await shown()).toMatchObject({ release: "1.2.3", current: [] });
   });
 
   it("that went on under a new id are shown once", async () => {
@@ -105,6 +129,10 @@ describe("workers", () => {
     await reached(bench, id, "running");
     const [seen] = await inspector.workers();
     expect(seen).toMatchObject({ pid: process.pid, alive: true, kinds: { default: ["work"] } });
+    const { version } = JSON.parse(
+      readFileSync(new URL("../../libs/jobs/package.json", import.meta.url), "utf8"),
+    ) as { version: string };
+    expect(seen).toMatchObject({ release: version, loopDelayMs: expect.any(Number) });
     expect((await inspector.get(id))!.worker).toBe(seen!.worker);
     gate.open();
     await working.close();

@@ -3,6 +3,7 @@ import { newest, runOnce } from "../../libs/jobs/src/store/schedules/control.js"
 import { declare } from "../../libs/jobs/src/store/schedules/declare.js";
 import { type DueSchedule, due, fire } from "../../libs/jobs/src/store/schedules/fire.js";
 import { keep } from "../../libs/jobs/src/store/schedules/keep.js";
+import { list } from "../../libs/jobs/src/store/schedules/schedule.js";
 import { Bench } from "../support/harness.js";
 import { Hands } from "../support/hands.js";
 
@@ -117,6 +118,29 @@ describe("a tick", () => {
     const third = await come("121 minutes");
     expect(third.lastJob).toBe(a);
     expect(await fire(session, third, firing(third))).toHaveLength(1);
+  });
+
+  it("knows its last five jobs and where they are, and none of another queue", async () => {
+    await declared();
+    const runs = async () => (await list(session, true)).map(({ lastRuns }) => lastRuns)[0]!;
+    expect(await runs()).toEqual([]);
+    const ids: string[] = [];
+    for (let n = 0; n < 6; n++) {
+      await bench.sql("delete from jobs.job");
+      const seen = await come("121 minutes");
+      ids.unshift((await fire(session, seen, firing(seen)))![0]!);
+    }
+    const known = (id: string) => expect.stringMatching(new RegExp(`^\\d+-${id}$`));
+    expect(await runs()).toEqual([
+      { id: known(ids[0]!), state: "queued" },
+      ...ids.slice(1, 5).map((id) => ({ id: known(id), state: null })),
+    ]);
+    await bench.sql("insert into jobs.queue (name) values ('elsewhere')");
+    await bench.sql(
+      "update jobs.schedule set queue_id = (select id from jobs.queue where name = 'elsewhere')",
+    );
+    const [row] = await bench.sql("select recent_jobs from jobs.schedule");
+    expect(row).toEqual({ recent_jobs: [] });
   });
 
   it("is seen to with the newest job as it was seen, and so never beside one that was just run", async () => {

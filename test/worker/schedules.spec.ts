@@ -191,6 +191,7 @@ describe("jobs.schedules", () => {
       payload: { a: 1 },
       lastAt: null,
       lastJob: null,
+      lastRuns: [],
       paused: null,
       service: null,
     });
@@ -269,6 +270,9 @@ describe("jobs.schedules", () => {
     const next = await schedules.runNow("r");
     expect(next).toMatchObject({ deduplicated: false });
     expect((await schedules.get("r"))!.lastJob).toBe(next.id);
+    const [newest, before] = (await schedules.get("r"))!.lastRuns;
+    expect(newest).toMatchObject({ id: next.id });
+    expect(before).toEqual({ id: first, state: "succeeded" });
 
     await schedules.upsert("q", "report", { cron: NEVER_SOON, overlap: "queue" });
     const many = await Promise.all(Array.from({ length: 60 }, () => schedules.runNow("q")));

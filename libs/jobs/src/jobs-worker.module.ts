@@ -36,6 +36,7 @@ import { ScheduleDuty, type ScheduleWatch } from "./upkeep/schedules.js";
 import { runChore } from "./upkeep/upkeep.js";
 import type { Attempt } from "./worker/attempt.js";
 import { causeOf } from "./worker/outage.js";
+import { RELEASE } from "./release.js";
 import { Worker } from "./worker/worker.js";
 
 /**
@@ -198,6 +199,7 @@ export class JobsWorkerModule implements OnModuleInit, OnApplicationBootstrap, O
         store,
         events,
         handlers: withinLimits(handlers, named),
+        release: RELEASE,
         hint: (queueId, kind) => hints.hint(queueId, kind),
         tellOthers: (queueId) => hints.tellOthers({ queueId }),
         limits,

@@ -1,3 +1,4 @@
+import { JOB_STATES } from "nestjs-pg-jobs";
 import {
   type Schema,
   about,
@@ -30,6 +31,10 @@ export const SCHEDULE_SCHEMAS: Readonly<Record<string, Schema>> = {
       next: about("The next five times; none while nobody knows when it is resumed.", list(time)),
       lastAt: orNull(time),
       lastJob: orNull(text),
+      lastRuns: about(
+        "Its last five jobs, the newest first; `state` is null when one is not kept any more.",
+        list(object({ id: text, state: orNull(word(...JOB_STATES)) })),
+      ),
       paused: orNull(ref("Pause")),
       service: about("Whose code declares it; null: it was made by a call.", orNull(text)),
       orphanedAt: orNull(time),

@@ -28,6 +28,15 @@ export const WORKER_SCHEMAS: Readonly<Record<string, Schema>> = {
     slots: integer,
     running: integer,
     lost: integer,
+    release: about("Of nestjs-pg-jobs, that it runs; null: it has not said.", orNull(text)),
+    loopDelayMs: about(
+      "How late its timers were between its last two beats, of the slowest hundredth; null: it has not said.",
+      orNull(number),
+    ),
+    current: about(
+      "Of those that ran at its last beat: the 20 that had run the longest.",
+      list(object({ id: text, kind: text, startedAt: time })),
+    ),
   }),
 };
 

@@ -18,7 +18,7 @@ import { type DatabaseReads, DatabaseSample } from "./database-sample.js";
 import { eventMetrics } from "./event-metrics.js";
 import type { Family } from "./family.js";
 import { Labels } from "./labels.js";
-import { LoopDelay } from "./loop-delay.js";
+import { LoopDelay } from "../observe/loop-delay.js";
 import type { ParsedMetricsOptions } from "./metrics.options.js";
 import { processMetrics } from "./process-metrics.js";
 import { Tallies } from "./tallies.js";

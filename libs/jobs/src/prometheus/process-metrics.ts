@@ -1,6 +1,6 @@
 import type { Vitals, WorkerVitals } from "../observe/vitals.js";
 import { Family, type Sample } from "./family.js";
-import type { LoopDelay, LoopDelays } from "./loop-delay.js";
+import type { LoopDelay, LoopDelays } from "../observe/loop-delay.js";
 
 const one = (value: number): Sample[] => [{ labels: {}, value }];
 

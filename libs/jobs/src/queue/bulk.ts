@@ -216,6 +216,7 @@ export class JobBulk {
       const { refused } = bulk;
       let changed = 0;
       for (const job of items) {
+        if (endedSince(job, bulk.createdAt)) continue;
         const answer = await this.#do(runner, bulk.action, job.id, slow > 0, tells);
         if (DONE.has(answer)) changed++;
         else refused[answer] = (refused[answer] ?? 0) + 1;
@@ -288,3 +289,7 @@ const olderThan = (filter: ParsedJobFilter, time: Date): ParsedJobFilter => ({
   ...filter,
   createdBefore: filter.createdBefore && filter.createdBefore < time ? filter.createdBefore : time,
 });
+
+/** Nor is what came to its end after it: it was something else when it was counted. Both times are text to the microsecond. */
+const endedSince = ({ finishedAt }: JobSummary, order: string): boolean =>
+  finishedAt !== null && finishedAt >= order;

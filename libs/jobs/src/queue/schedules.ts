@@ -55,7 +55,7 @@ export class JobSchedules {
         parseSchedule(name, options),
       );
       // Before its queue and lane are made.
-      const known = await findByName(this.store, name);
+      const known = await this.#find(name);
       if (known?.service != null) throw new ScheduleDeclaredError(name, known.service);
       const wanted = { name, definition, payload, timetable, call, service: null };
       const { answer, before } = await declareSchedule(this.store, this.payloadLimit, wanted);
@@ -66,15 +66,12 @@ export class JobSchedules {
 
   /** All schedules, by name. */
   async list(): Promise<ScheduleView[]> {
-    return await this.#checked("read", () => list(this.store));
+    return await this.#checked("read", () => this.#list());
   }
 
   /** The schedule of this name; null when there is none. */
   async get(name: string): Promise<ScheduleView | null> {
-    return await this.#checked(
-      "read",
-      async () => (await findByName(this.store, named(name))) ?? null,
-    );
+    return await this.#checked("read", async () => (await this.#find(named(name))) ?? null);
   }
 
   /** It has no ticks until it is resumed, or `until`; they are not made up for. May be repeated. @throws UnknownScheduleError */
@@ -131,7 +128,7 @@ export class JobSchedules {
   async remove(name: string): Promise<boolean> {
     return await this.#checked("schedule", async () => {
       if (await remove(this.store, named(name))) return true;
-      const left = await findByName(this.store, name);
+      const left = await this.#find(name);
       if (left) throw new ScheduleDeclaredError(name, left.service ?? "?");
       return false;
     });
@@ -155,11 +152,19 @@ export class JobSchedules {
   }
 
   async #view(name: string): Promise<ScheduleView> {
-    return (await findByName(this.store, name)) ?? (await this.#unknown(name));
+    return (await this.#find(name)) ?? (await this.#unknown(name));
+  }
+
+  async #find(name: string): Promise<ScheduleView | undefined> {
+    return await findByName(this.store, name, this.store.has(2));
+  }
+
+  async #list(): Promise<ScheduleView[]> {
+    return await list(this.store, this.store.has(2));
   }
 
   async #unknown(name: string): Promise<never> {
-    const names = (await list(this.store)).map((one) => one.name);
+    const names = (await this.#list()).map((one) => one.name);
     throw new UnknownScheduleError(describe(name), nearest(name, names));
   }
 

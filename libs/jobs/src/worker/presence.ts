@@ -1,6 +1,10 @@
 import { hostname } from "node:os";
+import { LoopDelay } from "../observe/loop-delay.js";
 import type { Store } from "../store/store.js";
 import {
+  type ProcessVitals,
+  type RunningJob,
+  VITALS_SINCE,
   type WorkerCard,
   beat,
   register,
@@ -11,6 +15,8 @@ import {
 // What the database knows of this process: the row of its worker id, kept fresh while it works.
 
 const BEAT_MS = 15_000;
+/** So many of the jobs that run are told of. */
+const MOST_CURRENT = 20;
 
 export interface PresencePorts {
   store: Store;
@@ -18,6 +24,8 @@ export interface PresencePorts {
   kinds: Record<string, string[]>;
   slots: number;
   keepFinishedMs: number;
+  /** Of this package. */
+  release: string | null;
   /** The id that its claims carry now. */
   id(): number | undefined;
   /** Gets one, which registers this process. */
@@ -25,6 +33,8 @@ export interface PresencePorts {
   /** How many bodies run, and how many attempts were lost. */
   running(): number;
   lost(): number;
+  /** Those of the bodies that have run the longest, so many. */
+  current(most: number): RunningJob[];
   /** The row of this process is gone: it was silent for days. */
   forgotten(): void;
   /** A beat has come. */
@@ -33,6 +43,7 @@ export interface PresencePorts {
 
 export class Presence {
   #timer: NodeJS.Timeout | undefined;
+  #delay: LoopDelay | undefined;
 
   constructor(private readonly ports: PresencePorts) {}
 
@@ -43,12 +54,13 @@ export class Presence {
 
   start(): void {
     clearTimeout(this.#timer);
+    this.#delay ??= new LoopDelay(0);
     this.#identify();
     this.#timer = setTimeout(() => {
       const { ports } = this;
       const id = ports.id();
       if (id !== undefined)
-        beat(ports.store.session, id, ports.running(), ports.lost()).then(
+        beat(ports.store.session, id, ports.running(), ports.lost(), this.#vitals()).then(
           // Stopped for days and gone on: job.transaction() asks whether this id is of this database.
           (known) => void (!known && ports.id() === id && ports.forgotten()),
           () => undefined,
@@ -72,20 +84,32 @@ export class Presence {
 
   async stop(): Promise<void> {
     clearTimeout(this.#timer);
+    this.#delay?.stop();
     const { ports } = this;
     const id = ports.id();
     if (id !== undefined)
       await retire(ports.store.session, id, ports.lost()).catch(() => undefined);
   }
 
+  /** Undefined where the schema has no room for them. */
+  #vitals(): ProcessVitals | undefined {
+    const { store, release, current } = this.ports;
+    if (!store.has(VITALS_SINCE)) return undefined;
+    const p99 = this.#delay?.read().p99;
+    const loopDelayMs = p99 === undefined ? null : Math.round(p99 * 10_000) / 10;
+    return { release, loopDelayMs, current: current(MOST_CURRENT) };
+  }
+
   #card(): WorkerCard {
     const { store, kinds, slots, keepFinishedMs } = this.ports;
+    const vitals = this.#vitals();
     return {
       host: hostname(),
       pid: process.pid,
       kinds,
       slots,
       ...(store.has(2) ? { keepFinishedMs } : {}),
+      ...(vitals ? { vitals } : {}),
     };
   }
 }

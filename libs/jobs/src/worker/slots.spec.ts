@@ -93,6 +93,22 @@ function open({ serverNow }: { serverNow?: string } = {}) {
 
 const ran = (bodies: { attempt: number }[]) => bodies.map(({ attempt }) => attempt);
 
+describe("what runs", () => {
+  it("is told of, the one that began first in front, and nothing that waits or is over", async () => {
+    const { slots, take, bodies } = open();
+    expect(slots.longest(5)).toEqual([]);
+    for (const id of ["1", "2", "3"]) {
+      take({ id });
+      await until(() => bodies.length === Number(id));
+    }
+    bodies[1]!.end();
+    await until(() => slots.running === 2);
+    const job = (id: string) => ({ id: `1-${id}`, kind: "work", ranMs: expect.any(Number) });
+    expect(slots.longest(5)).toEqual([job("1"), job("3")]);
+    expect(slots.longest(1)).toEqual([job("1")]);
+  });
+});
+
 describe("Slots, given a job that it holds already", () => {
   it("goes on under the new fence when the database has forgotten its claim", async () => {
     const { slots, take, bodies, settles } = open();

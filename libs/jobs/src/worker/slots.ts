@@ -8,6 +8,7 @@ import type { Handler } from "../handler/handler.js";
 import { isQuarantined } from "../store/queues/lanes.js";
 import type { Claim } from "../store/transitions/claim.js";
 import type { RequestedCancel } from "../store/workers/control.js";
+import type { RunningJob } from "../store/workers/workers.js";
 import { Attempt, type AttemptPorts } from "./attempt.js";
 import { Deadlines } from "./deadlines.js";
 import { monotonic } from "./held.js";
@@ -99,6 +100,16 @@ export class Slots implements SettleListener, TransactionListener {
   /** Bodies that run, those of lost attempts too. */
   get running(): number {
     return this.#bodies.size;
+  }
+
+  /** Bodies that run, so many of them, the one that began first in front. */
+  longest(most: number): RunningJob[] {
+    const now = monotonic();
+    return [...this.#bodies]
+      .filter(({ phase }) => phase === "running")
+      .sort((a, b) => a.startedAt - b.startedAt)
+      .slice(0, most)
+      .map(({ id, kind, startedAt }) => ({ id, kind, ranMs: Math.round(now - startedAt) }));
   }
 
   /** The ids under which it holds claims: a lost connection gives a new one, what is held keeps the old. */

@@ -25,6 +25,8 @@ export interface WorkerPorts extends Omit<AttemptPorts, "transaction" | "reporte
   store: Store;
   events: Events;
   handlers: readonly Handler[];
+  /** Of this package; null: not known. */
+  release: string | null;
   /** A job of this queue can run, here or in another process. */
   hint(queueId: number, kind: string): void;
   /** Other processes shall know that jobs of this queue can run. */

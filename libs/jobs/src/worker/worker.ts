@@ -216,10 +216,12 @@ export class Worker {
       kinds: Object.fromEntries(settings.queues.map(({ name }) => [name, kinds])),
       slots: this.slots,
       keepFinishedMs: settings.keepFinishedMs,
+      release: ports.release,
       id: () => this.#claimer.id,
       identify: () => this.#claimer.register(),
       running: () => this.running,
       lost: () => this.lost,
+      current: (most) => this.#slots.longest(most),
       forgotten: () => this.#claimer.forgetId(),
       beats: () => {
         void this.#queues.grow().catch(() => undefined);

@@ -2,11 +2,19 @@ import type { PauseView } from "../../job/pause.js";
 import type { Misfire } from "../../job/ticks.js";
 import type { Overlap } from "../../job/schedule.js";
 import { formatJobId } from "../../job/job-id.js";
+import type { JobState } from "../../job/state.js";
 import { type Row, type Runner, Statement } from "../../pg/statement.js";
 import { instant, ms } from "../instant.js";
+import { outcomes } from "../reads/outcomes.js";
 
 /** The schema version that has schedules. */
 export const SCHEDULES_SINCE = 3;
+
+/** A job that a schedule has made, and where it is; `state` is null when it is not kept any more. */
+export interface ScheduledJobRun {
+  id: string;
+  state: JobState | null;
+}
 
 /** A schedule as it stands. */
 export interface ScheduleView {
@@ -25,6 +33,8 @@ export interface ScheduleView {
   lastAt: Date | null;
   /** The newest job. */
   lastJob: string | null;
+  /** Its last five jobs, the newest first; of ticks that had several the newest. Needs schema 9, else there are none. */
+  lastRuns: ScheduledJobRun[];
   paused: PauseView | null;
   /** Whose code declares it; null: it was made by `upsert`. */
   service: string | null;
@@ -37,7 +47,8 @@ export interface ScheduleView {
 
 const COLUMNS = `s.name, s.kind, q.name, l.priority::text, s.cron, s.time_zone, s.overlap, s.misfire, s.payload::text,
   ${ms("s.next_at")}, ${ms("s.last_at")}, s.queue_id::text, s.last_job::text, ${ms("s.paused_at")}, ${ms("s.paused_until")},
-  s.paused_by, s.paused_why, s.service, ${ms("s.orphaned_at")}, ${ms("s.retired_at")}, ${ms("s.created_at")}`;
+  s.paused_by, s.paused_why, s.service, ${ms("s.orphaned_at")}, ${ms("s.retired_at")}, ${ms("s.created_at")},
+  coalesce(to_jsonb(s) ->> 'recent_jobs', '[]')`;
 
 const from = (jobs: string) => `from ${jobs}.schedule s
 join ${jobs}.queue q on q.id = s.queue_id
@@ -53,11 +64,18 @@ const listSchedules = new Statement(
   (jobs) => `select ${COLUMNS} ${from(jobs)} order by s.name`,
 );
 
-function viewOf(row: Row): ScheduleView {
+/** A schedule, and the numbers of its last jobs. */
+interface Seen {
+  view: ScheduleView;
+  queueId: number;
+  recent: readonly number[];
+}
+
+function seenOf(row: Row): Seen {
   const [name, kind, queue, priority, cron, timeZone, overlap, misfire, payload, ...more] = row;
   const [nextAt, lastAt, queueId, lastJob, pausedAt, until, by, why, service, ...times] = more;
-  const [orphanedAt, retiredAt, createdAt] = times.map(instant);
-  return {
+  const [orphanedAt, retiredAt, createdAt] = times.slice(0, 3).map(instant);
+  const view = {
     name: name!,
     kind: kind!,
     queue: queue!,
@@ -70,6 +88,7 @@ function viewOf(row: Row): ScheduleView {
     nextAt: instant(nextAt),
     lastAt: instant(lastAt),
     lastJob: lastJob == null ? null : formatJobId(Number(queueId), lastJob),
+    lastRuns: [],
     paused:
       pausedAt == null
         ? null
@@ -79,14 +98,37 @@ function viewOf(row: Row): ScheduleView {
     retiredAt: retiredAt!,
     createdAt: createdAt!,
   };
+  return { view, queueId: Number(queueId), recent: JSON.parse(times[3]!) as number[] };
 }
 
-export async function findByName(runner: Runner, name: string): Promise<ScheduleView | undefined> {
-  const [row] = await runner.run(findSchedule, [name]);
-  return row && viewOf(row);
+/** `archive`: the schema has one. */
+export async function findByName(
+  runner: Runner,
+  name: string,
+  archive: boolean,
+): Promise<ScheduleView | undefined> {
+  const rows = await runner.run(findSchedule, [name]);
+  return (await withRuns(runner, rows.map(seenOf), archive))[0];
 }
 
 /** All of them, by name. */
-export async function list(runner: Runner): Promise<ScheduleView[]> {
-  return (await runner.run(listSchedules)).map(viewOf);
+export async function list(runner: Runner, archive: boolean): Promise<ScheduleView[]> {
+  const rows = await runner.run(listSchedules);
+  return await withRuns(runner, rows.map(seenOf), archive);
+}
+
+async function withRuns(
+  runner: Runner,
+  schedules: readonly Seen[],
+  archive: boolean,
+): Promise<ScheduleView[]> {
+  const sought = schedules.flatMap(({ queueId, recent }) =>
+    recent.map((number) => ({ queueId, number: String(number) })),
+  );
+  const found = sought.length === 0 ? [] : await outcomes(runner, sought, archive);
+  const states = new Map(found.map(({ queueId, id, state }) => [formatJobId(queueId, id), state]));
+  return schedules.map(({ view, queueId, recent }) => {
+    const ids = recent.map((number) => formatJobId(queueId, String(number)));
+    return { ...view, lastRuns: ids.map((id) => ({ id, state: states.get(id) ?? null })) };
+  });
 }

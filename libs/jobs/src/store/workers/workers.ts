@@ -1,25 +1,28 @@
 import { type Runner, Statement } from "../../pg/statement.js";
 
-const registerWorker = new Statement(
-  "register_worker",
-  (jobs) => `
+/** With what later schemas have room for. */
+const registering = (name: string, column = "", value = "") =>
+  new Statement(
+    name,
+    (jobs) => `
 with waits_for_disk as materialized (
   select set_config('synchronous_commit', case level when 'off' then 'local' else level end, true)
   from current_setting('synchronous_commit') level
 )
-insert into ${jobs}.worker (host, pid, kinds, slots)
-select $1::text, $2::integer, $3::text::jsonb, $4::integer from waits_for_disk returning id`,
-);
+insert into ${jobs}.worker (host, pid, kinds, slots${column})
+select $1::text, $2::integer, $3::text::jsonb, $4::integer${value} from waits_for_disk returning id`,
+  );
 
-const registerWithRetention = new Statement(
+const registerWorker = registering("register_worker");
+const registerWithRetention = registering(
   "register_worker_with_retention",
-  (jobs) => `
-with waits_for_disk as materialized (
-  select set_config('synchronous_commit', case level when 'off' then 'local' else level end, true)
-  from current_setting('synchronous_commit') level
-)
-insert into ${jobs}.worker (host, pid, kinds, slots, keep_finished)
-select $1::text, $2::integer, $3::text::jsonb, $4::integer, $5::float8 * interval '1 ms' from waits_for_disk returning id`,
+  ", keep_finished",
+  ", $5::float8 * interval '1 ms'",
+);
+const registerWithVitals = registering(
+  "register_worker_with_vitals",
+  ", keep_finished, vitals",
+  ", $5::float8 * interval '1 ms', $6::text::jsonb",
 );
 
 const sayKept = new Statement(
@@ -34,11 +37,38 @@ const beatWorker = new Statement(
 update ${jobs}.worker set beat_at = now(), running = $2::integer, lost = $3::bigint where id = $1::integer returning id`,
 );
 
+const beatWithVitals = new Statement(
+  "beat_worker_with_vitals",
+  (jobs) => `
+update ${jobs}.worker set beat_at = now(), running = $2::integer, lost = $3::bigint, vitals = $4::text::jsonb
+where id = $1::integer returning id`,
+);
+
 const retireWorker = new Statement(
   "retire_worker",
   (jobs) => `
 update ${jobs}.worker set beat_at = now(), stopped_at = now(), running = 0, lost = $2::bigint where id = $1::integer`,
 );
+
+/** The schema version that has room for {@link ProcessVitals}. */
+export const VITALS_SINCE = 9;
+
+/** What a process says of itself with each beat. */
+export interface ProcessVitals {
+  /** Of this package; null: it does not know. */
+  release: string | null;
+  /** The delay of its event loop since the last beat, in ms, of the slowest hundredth; null: not yet known. */
+  loopDelayMs: number | null;
+  /** The bodies that have run the longest. */
+  current: readonly RunningJob[];
+}
+
+/** A job whose body runs, and for how long it does. */
+export interface RunningJob {
+  id: string;
+  kind: string;
+  ranMs: number;
+}
 
 // Somebody who is stopped today may be started again tomorrow.
 const findKept = new Statement(
@@ -68,6 +98,8 @@ export interface WorkerCard {
   slots: number;
   /** How long it was told to keep what is finished; absent where the schema has no room for it. */
   keepFinishedMs?: number;
+  /** Absent where the schema has no room for it; with it goes `keepFinishedMs`. */
+  vitals?: ProcessVitals;
 }
 
 /**
@@ -76,10 +108,13 @@ export interface WorkerCard {
  */
 export async function register(runner: Runner, card: WorkerCard): Promise<number> {
   const about = [card.host, card.pid, JSON.stringify(card.kinds), card.slots];
+  const { keepFinishedMs, vitals } = card;
   const [row] =
-    card.keepFinishedMs === undefined
+    keepFinishedMs === undefined
       ? await runner.run(registerWorker, about)
-      : await runner.run(registerWithRetention, [...about, card.keepFinishedMs]);
+      : vitals === undefined
+        ? await runner.run(registerWithRetention, [...about, keepFinishedMs])
+        : await runner.run(registerWithVitals, [...about, keepFinishedMs, JSON.stringify(vitals)]);
   return Number(row![0]);
 }
 
@@ -98,8 +133,14 @@ export async function beat(
   worker: number,
   running: number,
   lost: number,
+  vitals?: ProcessVitals,
 ): Promise<boolean> {
-  return (await runner.run(beatWorker, [worker, running, lost])).length > 0;
+  const said = [worker, running, lost];
+  const rows =
+    vitals === undefined
+      ? await runner.run(beatWorker, said)
+      : await runner.run(beatWithVitals, [...said, JSON.stringify(vitals)]);
+  return rows.length > 0;
 }
 
 export async function retire(runner: Runner, worker: number, lost: number): Promise<void> {

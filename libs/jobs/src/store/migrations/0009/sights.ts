@@ -13,10 +13,15 @@ update ${jobs}.schedule set recent_jobs = array[last_job] where last_job is not 
 -- for whatever release moves it on
 create function ${jobs}.note_recent_job() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-  new.recent_jobs := (new.last_job || old.recent_jobs)[1:5];
+  -- an id is one of a queue
+  if new.queue_id <> old.queue_id then
+    new.recent_jobs := '{}';
+  end if;
+  if new.last_job is distinct from old.last_job and new.last_job is not null then
+    new.recent_jobs := (new.last_job || new.recent_jobs)[1:5];
+  end if;
   return new;
 end $$;
-create trigger note_recent_job before update of last_job on ${jobs}.schedule
-  for each row when (new.last_job is distinct from old.last_job and new.last_job is not null)
-  execute function ${jobs}.note_recent_job();
+create trigger note_recent_job before update of last_job, queue_id on ${jobs}.schedule
+  for each row execute function ${jobs}.note_recent_job();
 `;
