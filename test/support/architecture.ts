@@ -28,6 +28,7 @@ const MAY_IMPORT: Record<string, readonly string[] | "any"> = {
   "run-worker.ts": "any",
   "run-worker.options.ts": ["job"],
   "worker-health.ts": "any",
+  "release.ts": [],
   "service-name.ts": [],
 };
 const WITHOUT_NEST = ["queue", "store", "job", "pg", "worker", "upkeep"];
