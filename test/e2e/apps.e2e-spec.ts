@@ -102,6 +102,18 @@ describe("with a database", () => {
     expect(await app.exit()).toBe(0);
   });
 
+  it("the api ends with 0 on SIGTERM while it waits for its database", async () => {
+    const { proxy, url } = await bench.line();
+    proxy.setMode("blackhole");
+    const app = start("api", { ...env(), DATABASE_URL: url });
+    await until(() => proxy.connections > 0, { what: "it waits for its database" });
+    const from = performance.now();
+    app.child.kill("SIGTERM");
+    expect(await app.exit()).toBe(0);
+    expect(performance.now() - from).toBeLessThan(5_000);
+    expect(app.messages).toEqual([]);
+  });
+
   it("the worker tells of its first job", async () => {
     const api = start("api", env());
     const worker = start("worker", env());

@@ -67,7 +67,7 @@ describe("the apps while the database is away", () => {
     await until(async () => await down(admin), { timeout: 30_000, what: "admin is down" });
     expect((await api.get("/health")).body).toMatchObject({
       status: "error",
-      error: { database: { status: "down" } },
+      error: { jobs: { status: "down" } },
     });
     // no reason to start them anew
     for (const app of [api, admin])

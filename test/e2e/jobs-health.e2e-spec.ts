@@ -1,9 +1,13 @@
+import { jest } from "@jest/globals";
 import type { INestApplicationContext } from "@nestjs/common";
 import { HealthIndicatorService, TerminusModule } from "@nestjs/terminus";
 import { JobInspector, JobQueue, OptionsError } from "nestjs-pg-jobs";
 import { JobsHealthIndicator } from "nestjs-pg-jobs/terminus";
+import { main } from "../../libs/jobs/src/cli/main.js";
 import { Bench } from "../support/harness.js";
+import { Role } from "../support/role.js";
 import { TcpProxy } from "../support/tcp-proxy.js";
+import { until } from "../support/until.js";
 
 describe("JobsHealthIndicator", () => {
   let bench: Bench;
@@ -98,7 +102,7 @@ describe("JobsHealthIndicator", () => {
     );
   });
 
-  it.each([null, 7, "slow", { queues: "slow" }, { queues: [1] }])(
+  it.each([null, 7, "slow", { queues: "slow" }, { queues: [1] }, { queues: [] }])(
     "refuses as options: %p",
     async (options) => {
       await expect(indicator().check("jobs", options as never)).rejects.toThrow(OptionsError);
@@ -112,28 +116,138 @@ describe("JobsHealthIndicator", () => {
     await expect(indicator().check("jobs", { maxLag: "soon" })).rejects.toThrow(/maxLag/);
   });
 
-  it("is degraded, not down, while what is due takes too long to be counted", async () => {
+  it("refuses a backlog beyond what is counted, which could never be too large", async () => {
+    await expect(indicator().check("jobs", { maxBacklog: 10_001 })).rejects.toThrow(
+      /maxBacklog: expected an integer 0\.\.10000, found 10001/,
+    );
+    expect((await indicator().check("jobs", { maxBacklog: 10_000 })).jobs.status).toBe("up");
+    await bench.sql(
+      `insert into jobs.job (queue_id, lane, kind, id, run_at, payload)
+       select queue_id, lane, kind, 1e15::bigint + n, run_at, payload
+       from jobs.job, generate_series(1, 10001) n where queue_id || '-' || id = $1`,
+      [ids[1]],
+    );
+    expect((await indicator().check("jobs", { maxBacklog: 10_000 })).jobs).toMatchObject({
+      status: "degraded",
+      reasons: ["default: backlog 10001 > 10000"],
+    });
+    await bench.sql("delete from jobs.job where id > 1e15::bigint");
+  });
+
+  /** How often it asks, and what. */
+  const watched = () => {
+    const inspector = app.get(JobInspector);
+    const health = jest.spyOn(inspector, "health");
+    const reachable = jest.spyOn(inspector, "reachable");
+    return {
+      asked: () => [health.mock.calls.length, reachable.mock.calls.length],
+      end: () => [health, reachable].forEach((spy) => spy.mockRestore()),
+    };
+  };
+  const many = async (probe: JobsHealthIndicator) =>
+    await Promise.all(Array.from({ length: 20 }, async () => (await probe.check("jobs")).jobs));
+
+  it("is degraded, not down, while what is due takes too long to be counted, and asks once", async () => {
     await bench.sql("alter table jobs.stat rename to counted");
     await bench.sql(
       `create view jobs.stat as select * from jobs.counted
-       union all select 1, 0::smallint, 4::smallint, 'epoch'::date, 0 from pg_sleep(7)`,
+       union all select 1, 0::smallint, 4::smallint, 'epoch'::date, 0 from pg_sleep(14)`,
     );
-    expect((await indicator().check("jobs")).jobs).toEqual({
+    const probe = indicator();
+    const spied = watched();
+    const slow = {
       status: "degraded",
       reasons: [expect.stringMatching(/not counted within 5 s.*open for long/)],
+    };
+    for (const jobs of await many(probe)) expect(jobs).toEqual(slow);
+    // Whoever comes later does not wait as long, and begins no second count.
+    const from = performance.now();
+    while (performance.now() - from < 7_000)
+      for (const jobs of await many(probe)) expect(jobs).toEqual(slow);
+    expect(spied.asked()).toEqual([1, 1]);
+    // The connection that calls share was not asked.
+    expect(
+      await bench.sql(
+        "select from pg_stat_activity where application_name = 'pg-jobs front' and query like '%queue order by name%'",
+      ),
+    ).toEqual([]);
+    await until(async () => (await probe.check("jobs")).jobs.status === "up", {
+      what: "the count is over",
     });
+    expect(spied.asked()[0]).toBe(1);
+    spied.end();
     await bench.sql("drop view jobs.stat");
     await bench.sql("alter table jobs.counted rename to stat");
+  }, 60_000);
+
+  it("is degraded, not down, while somebody has locked what it counts, and asks once", async () => {
+    const somebody = await bench.client();
+    await somebody.query(`begin; lock table ${bench.schema}.lane in access exclusive mode`);
+    const probe = indicator();
+    const spied = watched();
+    for (let n = 0; n < 3; n++)
+      for (const jobs of await many(probe))
+        expect(jobs).toEqual({
+          status: "degraded",
+          reasons: [expect.stringMatching(/holds a lock on the job tables/)],
+        });
+    expect(spied.asked()).toEqual([1, 0]);
+    spied.end();
+    await somebody.query("rollback");
+    somebody.release();
   });
 
-  it("is down while the database is away, and up again", async () => {
-    const probe = indicator();
-    proxy.setMode("reset");
-    expect((await probe.check("jobs")).jobs).toMatchObject({
-      status: "down",
-      reasons: ["the job tables cannot be read"],
+  it("is degraded, not down, for a producer's role, which may not count", async () => {
+    const role = await Role.create(bench);
+    const env = { DATABASE_URL: bench.direct, JOBS_SCHEMA: bench.schema };
+    expect(await main(["migrate", "--producer", role.name], env)).toBe(0);
+    const producer = await bench.app([bench.root({ connection: { url: role.url } })]);
+    await producer.get(JobQueue).enqueue("mail");
+    const probe = new JobsHealthIndicator(
+      app.get(HealthIndicatorService, { strict: false }),
+      producer.get(JobInspector),
+    );
+    expect((await probe.check("jobs")).jobs).toEqual({
+      status: "degraded",
+      reasons: [expect.stringMatching(/permission denied for table .*docs\/roles\.md/)],
     });
+    await producer.close();
+    await role.drop();
+  });
+
+  it("is down without a schema, and says so", async () => {
+    const bare = await Bench.open({ migrated: false });
+    const unmade = await bench.app([bare.root()]);
+    const probe = new JobsHealthIndicator(
+      app.get(HealthIndicatorService, { strict: false }),
+      unmade.get(JobInspector),
+    );
+    expect((await probe.check("jobs")).jobs).toEqual({
+      status: "down",
+      reasons: [expect.stringMatching(/Run "pg-jobs migrate"/)],
+    });
+    await bare.close();
+  });
+
+  it("is down while the database is away, asks it once in 10 s, and is up again as soon", async () => {
+    const probe = indicator();
+    const spied = watched();
+    proxy.setMode("reset");
+    const from = performance.now();
+    for (let n = 0; n < 50; n++)
+      for (const jobs of await many(probe))
+        expect(jobs).toMatchObject({
+          status: "down",
+          reasons: ["the job tables cannot be read"],
+        });
+    expect(performance.now() - from).toBeLessThan(10_000);
+    expect(spied.asked()).toEqual([1, 0]);
     proxy.setMode("pass");
-    expect((await probe.check("jobs")).jobs).toMatchObject({ status: "up" });
+    await until(async () => (await probe.check("jobs")).jobs.status === "up", {
+      timeout: 12_000,
+      what: "it is up again",
+    });
+    expect(spied.asked()).toEqual([2, 0]);
+    spied.end();
   });
 });

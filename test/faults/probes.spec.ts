@@ -38,14 +38,18 @@ describe("a storm of probes", () => {
   };
   const total = (calls: Map<string, number>) => [...calls.values()].reduce((a, b) => a + b, 0);
 
-  async function start(name: "worker" | "admin"): Promise<{ app: BuiltApp; port: number }> {
-    await admin.query(`create role probed_${name} superuser login password 'probed'`);
+  async function start(
+    name: "worker" | "admin" | "api",
+    role = `probed_${name}`,
+  ): Promise<{ app: BuiltApp; port: number }> {
+    await admin.query(`create role ${role} superuser login password 'probed'`);
     const url = new URL(server.url());
-    url.username = `probed_${name}`;
+    url.username = role;
     url.password = "probed";
     const app = new BuiltApp(name, {
       DATABASE_URL: url.href,
       JOBS_SCHEMA: bench.schema,
+      API_PORT: "0",
       WORKER_PORT: "0",
       ADMIN_PORT: "0",
       ADMIN_TOKEN: "a-token-for-the-admin",
@@ -86,6 +90,50 @@ describe("a storm of probes", () => {
       await app.end();
     }
   }, 60_000);
+
+  it("costs an api no more, and no connection that a request may need", async () => {
+    const { app, port } = await start("api");
+    try {
+      expect((await fetch(`http://127.0.0.1:${port}/health`)).status).toBe(200);
+      await admin.query("select pg_stat_statements_reset()");
+      expect(await storm(port, ["/health", "/health/live"])).toEqual(new Set([200]));
+      const calls = await sent("probed_api");
+      expect([...calls]).toHaveLength(1);
+      expect(total(calls)).toBeLessThanOrEqual(2);
+    } finally {
+      await app.end();
+    }
+  }, 60_000);
+
+  it("costs an api no more while somebody has locked what is counted, and is answered with 200", async () => {
+    const { app, port } = await start("api", "probed_locked");
+    const somebody = await bench.client();
+    try {
+      // The schema is known by then.
+      expect((await fetch(`http://127.0.0.1:${port}/health`)).status).toBe(200);
+      await somebody.query(`begin; lock table ${bench.schema}.lane in access exclusive mode`);
+      expect(await storm(port, ["/health"])).toEqual(new Set([200]));
+      const waiting = `select pid, query_start from pg_stat_activity where usename = 'probed_locked' and wait_event_type = 'Lock'`;
+      const counts = new Set<string>();
+      const from = performance.now();
+      const watching = until(
+        async () => {
+          for (const row of (await admin.query<{ pid: number; query_start: Date }>(waiting)).rows)
+            counts.add(`${row.pid} ${row.query_start.getTime()}`);
+          return performance.now() - from > STORM_MS;
+        },
+        { timeout: STORM_MS + 10_000, every: 100 },
+      );
+      expect(await storm(port, ["/health"])).toEqual(new Set([200]));
+      await watching;
+      expect(counts.size).toBeGreaterThan(0);
+      expect(counts.size).toBeLessThanOrEqual(2);
+    } finally {
+      await somebody.query("rollback");
+      somebody.release();
+      await app.end();
+    }
+  }, 90_000);
 
   it("costs a worker none", async () => {
     const { app, port } = await start("worker");

@@ -73,6 +73,43 @@ describe("Session", () => {
     expect(await session.run(pid)).not.toEqual([now]);
   });
 
+  it("tells of a turn that hangs, and of none that waits for an answer", async () => {
+    const session = bench.session();
+    expect(session.hangsFor).toBe(0);
+    const hangs = session.exclusive(() => new Promise(() => {}));
+    await until(() => session.connected && session.hangsFor > 300, { what: "it hangs" });
+    expect(await session.answers(50)).toBe(false);
+    session.restart(new Error("it stood still"));
+    await expect(hangs).rejects.toMatchObject({ sent: true, backend: expect.anything() });
+    const slow = session.run(sleep);
+    await until(() => session.connected, { what: "it is connected" });
+    expect(session.hangsFor).toBe(0);
+    await slow;
+    expect(await session.answers(5_000)).toBe(true);
+    expect(session.hangsFor).toBe(0);
+  });
+
+  it("need not answer for the database to be there: that is asked over a connection of its own, within the cap", async () => {
+    const { proxy, url } = await bench.line();
+    const [roomy, full] = [3, 2].map(
+      (cap) => new Database({ connectionString: url }, bench.schema, cap),
+    );
+    const [idle, shared] = [roomy!, full!].map((database) => database.open("front"));
+    await idle!.connect();
+    const hangs = [idle!, shared!].map((session) =>
+      session.exclusive(() => new Promise(() => {})).catch(() => {}),
+    );
+    expect(await roomy!.answers(5_000, idle!)).toBe(true);
+    expect(roomy!.use).toMatchObject({ sessions: 1, reserved: 0 });
+    // None is left but the one to be lent.
+    expect(await full!.answers(200, shared!)).toBe(false);
+    await until(() => proxy.connections === 2, { what: "its connection is gone" });
+    proxy.setMode("blackhole");
+    expect(await roomy!.answers(200, idle!)).toBe(false);
+    for (const session of [idle!, shared!]) session.restart(new Error("over"));
+    await Promise.all([...hangs, roomy!.close(0), full!.close(0)]);
+  });
+
   it("says that this process was busy, when it did not listen for so long itself", async () => {
     const config = { connectionString: bench.url };
     const options = { config, schema: bench.schema, name: "pg-jobs test", replyTimeout: 1_000 };

@@ -5,6 +5,7 @@ import { jest } from "@jest/globals";
 import { main } from "../../libs/jobs/src/cli/main.js";
 import { MIGRATIONS } from "../../libs/jobs/src/store/migrations/migrate.js";
 import { Bench } from "../support/harness.js";
+import { until } from "../support/until.js";
 
 // The command line that people and pipelines run: pg-jobs migrate, pg-jobs plan.
 
@@ -55,6 +56,40 @@ describe("pg-jobs", () => {
       ALL.map((version) => ({ version })),
     );
   });
+
+  it.each<[NodeJS.Signals, number]>([
+    ["SIGTERM", 143],
+    ["SIGINT", 130],
+  ])(
+    "ends at %s by itself, as the first process of a container must, and leaves nothing half done",
+    async (signal, ends) => {
+      const somebody = await bench.client();
+      const locks =
+        "select from pg_locks where locktype = 'advisory' and objid = 7463825 and database = " +
+        "(select oid from pg_database where datname = current_database())";
+      // All migrations of a database wait for one another: this one is in the middle.
+      await somebody.query("begin; select pg_advisory_xact_lock(7463825)");
+      const child = spawn(process.execPath, [bin, "migrate"], {
+        env: { ...process.env, ...here() },
+      });
+      await until(async () => (await bench.sql(`${locks} and not granted`)).length > 0, {
+        what: "it waits",
+      });
+      const closed = once(child, "close");
+      child.kill(signal);
+      // Its own code: a signal without a handler would be the answer here, and none at all to a first process.
+      expect(await closed).toEqual([ends, null]);
+      await somebody.query("rollback");
+      somebody.release();
+      await until(async () => (await bench.sql(locks)).length === 0, {
+        what: "the server has let go",
+      });
+      expect(
+        await bench.sql("select from pg_namespace where nspname = $1", [bench.schema]),
+      ).toEqual([]);
+      expect(await call(["migrate"], here())).toMatchObject({ code: 0 });
+    },
+  );
 
   it("takes options before the environment", async () => {
     const wrong = { DATABASE_URL: "postgres://nobody@127.0.0.1:1/x", JOBS_SCHEMA: "elsewhere" };

@@ -13,13 +13,19 @@ export interface ServeOptions {
   portVariable: string;
 }
 
+const SIGNALS = ["SIGTERM", "SIGINT"] as const;
+
 /** Runs an HTTP app as a process: exit code 0 after SIGTERM or SIGINT, 1 with a reason when it cannot start. */
 export async function serveHttp(module: Type<unknown>, options: ServeOptions): Promise<void> {
   endWithLauncher();
+  // Nest listens once the app is made, which waits for the database; and the first process of a container would ignore them.
+  const end = () => process.exit(0);
+  for (const signal of SIGNALS) process.on(signal, end);
   let app: INestApplication | undefined;
   try {
     app = configureHttp(await NestFactory.create(module, { abortOnError: false }));
-    app.enableShutdownHooks(["SIGTERM", "SIGINT"], { useProcessExit: true });
+    app.enableShutdownHooks([...SIGNALS], { useProcessExit: true });
+    for (const signal of SIGNALS) process.off(signal, end);
     await app.listen(options.port, options.host);
   } catch (error) {
     const known = error instanceof EnvironmentError ? error.message : undefined;

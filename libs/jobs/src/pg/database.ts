@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { Clients } from "./clients.js";
-import { connect } from "./connect.js";
+import { connect, destroy } from "./connect.js";
 import { named } from "./connection.js";
 import { Session, type SessionOptions } from "./session.js";
 
@@ -113,6 +113,33 @@ export class Database {
   /** So many connections may still be opened. */
   get spare(): number {
     return this.connections - this.#sessions.size - this.#reserved - this.clients.open;
+  }
+
+  /**
+   * Whether the server answers within so many ms. It is asked over a connection for this question alone, where nobody's
+   * statements stand in the way; over `shared` when none is left for that.
+   */
+  async answers(ms: number, shared: Session): Promise<boolean> {
+    // One stays to be lent.
+    if (this.spare < 2) return await shared.answers(ms);
+    this.reserve(1);
+    let client: pg.Client | undefined;
+    const watch = (dialled: pg.Client) => {
+      client = dialled.on("error", () => undefined);
+    };
+    const greeted = connect(named(this.config, "pg-jobs probe"), { settings: {}, watch }).then(
+      () => true,
+      () => false,
+    );
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(false), ms)));
+    try {
+      return await Promise.race([greeted, late]);
+    } finally {
+      clearTimeout(timer);
+      if (client) destroy(client);
+      this.reserve(-1);
+    }
   }
 
   /** What is open now, and for what. */

@@ -86,6 +86,7 @@ const BLOCKED_MS = 500;
 const begin = new Statement(null, () => "begin");
 const commit = new Statement(null, () => "commit");
 const rollback = new Statement(null, () => "rollback");
+const ping = new Statement(null, () => "select 1");
 
 export class Session implements Runner {
   readonly schema: string;
@@ -103,6 +104,8 @@ export class Session implements Runner {
   /** Ends the turn that is under way, whatever it waits for. */
   #abandon: (error: Error) => void = () => {};
   #closed = false;
+  /** Until when nobody wonders about the turn that is under way: what it waits for has a limit. `performance.now()`. */
+  #movesUntil: number | undefined;
   #worksSince: number | undefined;
   #heardAt = Number.NEGATIVE_INFINITY;
   /** The last attempt to connect that failed after a long time. */
@@ -135,6 +138,22 @@ export class Session implements Runner {
   /** When the last statement that the server answered was sent: then, or later, it was there. `performance.now()`. */
   get heardAt(): number {
     return this.#heardAt;
+  }
+
+  /** For how many ms the turn that is under way has done nothing, beyond what its statement may take; 0 without one. */
+  get hangsFor(): number {
+    return this.#movesUntil === undefined ? 0 : Math.max(0, performance.now() - this.#movesUntil);
+  }
+
+  /** Whether the server says anything within so many ms, in line with what is under way. */
+  async answers(ms: number): Promise<boolean> {
+    let heard = false;
+    const asked = this.run(ping).then(
+      () => (heard = true),
+      () => undefined,
+    );
+    await within(asked, ms);
+    return heard;
   }
 
   /** Rows as raw text. Rejects with PostgreSQL's error, or with {@link ConnectionLostError}. */
@@ -215,9 +234,10 @@ export class Session implements Runner {
 
   /** Drops the connection, and ends the turn that is under way: its outcome is unknown. The next one connects again. */
   restart(why: Error): void {
+    const backend = this.#borrowed?.backend ?? (this.#client && backendOf(this.#client));
     if (this.#client) this.#lost(this.#client, why);
     else if (this.#opening) destroy(this.#opening);
-    this.#abandon(new ConnectionLostError(true, why));
+    this.#abandon(new ConnectionLostError(true, why, backend));
   }
 
   async #disconnect(patience: number): Promise<void> {
@@ -237,10 +257,12 @@ export class Session implements Runner {
       () =>
         new Promise<T>((resolve, reject) => {
           this.#abandon = reject;
+          this.#movesUntil = performance.now();
           this.#connect(asked).then(fn).then(resolve, reject);
         }),
     );
-    this.#tail = turn.catch(() => undefined);
+    const over = () => (this.#movesUntil = undefined);
+    this.#tail = turn.then(over, over);
     return turn;
   }
 
@@ -300,6 +322,7 @@ export class Session implements Runner {
     const borrowed = this.#borrowed;
     const replyTimeout = statement.replyTimeout ?? this.#replyTimeout;
     const sentAt = performance.now();
+    this.#movesUntil = sentAt + replyTimeout;
     let overdue: Error | undefined;
     const timer = setTimeout(() => {
       const late = performance.now() - sentAt - replyTimeout;
@@ -335,6 +358,7 @@ export class Session implements Runner {
       clearTimeout(timer);
       const now = performance.now();
       if (this.#client === client) {
+        this.#movesUntil = now;
         this.#heardAt = sentAt;
         if (now - sentAt > slowAfter) this.#worksSince = now;
       }

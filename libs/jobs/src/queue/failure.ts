@@ -14,7 +14,13 @@ import { ConnectionRefusedError } from "../pg/connect.js";
 import { type Lacking, lacking } from "../pg/encoding.js";
 import { READ_ONLY_ADVICE, readOnlyWords } from "../pg/read-only.js";
 import { ConnectionLostError, SessionClosedError } from "../pg/session.js";
-import { isLockTimeout, isNotAllowed, isRowLocked, isServerUnready } from "../pg/sqlstate.js";
+import {
+  isLockTimeout,
+  isNotAllowed,
+  isRowLocked,
+  isServerUnready,
+  isStatementTimeout,
+} from "../pg/sqlstate.js";
 import { NoLaneLeftError } from "../store/queues/lanes.js";
 import { SchemaOutdatedError, isOutcomeUnknown, isUnavailable } from "../store/store.js";
 import { StaysUnknownError } from "./insert.js";
@@ -110,6 +116,13 @@ export function callerError(
     return new DatabaseUnavailableError(found, consequence, { cause: error });
   }
   return error;
+}
+
+/** Why the database, which answers, does not let the tables be read; undefined when it does not answer. */
+export function refusal(error: unknown): "locked" | "slow" | "other" | undefined {
+  if (error instanceof DatabaseUnavailableError)
+    return isLockTimeout(error.cause) ? "locked" : undefined;
+  return isStatementTimeout(error) ? "slow" : "other";
 }
 
 function notInEncoding(

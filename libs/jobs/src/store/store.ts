@@ -71,6 +71,11 @@ export class Store implements Runner {
     return await this.guard(() => this.#besides().transaction(fn));
   }
 
+  /** Whether the server answers within so many ms; of the tables it says nothing. */
+  async answers(ms: number): Promise<boolean> {
+    return await this.database.answers(ms, this.session);
+  }
+
   #besides(): Session {
     if (this.database.spare > 1 && !this.session.closed)
       this.#aside ??= this.database.open("aside");

@@ -60,7 +60,7 @@ export class Lookout {
   readonly #unseen = new Set<QueueWorker>();
   readonly #dueTimers = new Map<QueueWorker, { at: number; timer: NodeJS.Timeout }>();
   readonly #ticks: TickTimer;
-  /** Since when the turn goes on that is under way; monotonic ms. */
+  /** Since when the step goes on that is under way; monotonic ms. */
   turnSince: number | undefined;
   #looking = false;
   #again = false;
@@ -104,7 +104,7 @@ export class Lookout {
     try {
       while (this.#again && this.ports.open()) {
         this.#again = false;
-        this.turnSince = monotonic();
+        this.#goesOn();
         await this.#lookOnce();
       }
     } catch (error) {
@@ -114,6 +114,10 @@ export class Lookout {
       this.#looking = false;
       this.turnSince = undefined;
     }
+  }
+
+  #goesOn(): void {
+    this.turnSince = monotonic();
   }
 
   /** A job of this queue is due in so many ms. Beyond the poll interval it is seen again in time. */
@@ -175,6 +179,7 @@ export class Lookout {
       if (whole && isStatementTimeout(error)) this.#lookedWhole(from);
       throw error;
     });
+    this.#goesOn();
     this.answeredAt = monotonic();
     this.ports.clock(seen.now);
     this.ports.outage.over();
@@ -266,8 +271,10 @@ export class Lookout {
       .map(([id]) => id);
     if (stale.length === 0) return true;
     const lanes = await lanesOf(front, stale);
+    this.#goesOn();
     // Read after the version, they are those of it, or younger: then it is read again.
     const paused = await this.ports.pauses(stale);
+    this.#goesOn();
     const limited = await this.ports.limited(stale);
     const now = monotonic();
     for (const id of stale) {

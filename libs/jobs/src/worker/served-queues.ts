@@ -55,11 +55,15 @@ export class ServedQueues {
   /**
    * Finds or makes them in the database. What somebody has locked comes with a later beat: the others are served.
    * Rejects when no queue can be had.
+   * @param goesOn is called with each of them.
    */
-  async prepare(): Promise<void> {
+  async prepare(goesOn: () => void = () => {}): Promise<void> {
     const { ports } = this;
     const { store } = ports;
-    const patience: Patience = async (work) => await work(store.session);
+    const patience: Patience = async (work) => {
+      goesOn();
+      return await work(store.session);
+    };
     this.#unmade = new Set(this.told);
     this.#unwritten = new Map();
     const locked = await this.#make(patience);

@@ -3,14 +3,28 @@ import { Watchdog } from "./watchdog.js";
 /** A loop, a database and a clock, by hand. */
 function scene() {
   const state = { since: undefined as number | undefined, answers: true, repairs: 0 };
+  const connection = () => ({
+    hangsFor: 0,
+    served: true,
+    restarts: 0,
+    answers(): Promise<boolean> {
+      return Promise.resolve(this.served);
+    },
+    restart(): void {
+      this.restarts++;
+      state.repairs++;
+    },
+  });
+  const [claims, front] = [connection(), connection()];
   const lines: string[] = [];
   const dog = new Watchdog({
     turnSince: () => state.since,
+    claims,
+    front,
     answers: () => Promise.resolve(state.answers),
-    repair: () => void state.repairs++,
     log: (level, message) => void lines.push(`${level}: ${message}`),
   });
-  return { state, lines, dog };
+  return { state, claims, front, lines, dog };
 }
 
 describe("a loop", () => {
@@ -64,6 +78,42 @@ describe("a loop", () => {
     state.answers = true;
     await dog.look(100_000);
     expect(state.repairs).toBe(1);
+  });
+
+  it("that waits in line behind what others send is left alone", async () => {
+    const { state, front, lines, dog } = scene();
+    state.since = 0;
+    front.served = false;
+    for (let now = 0; now < 100_000; now += 2_000) await dog.look(now);
+    expect([state.repairs, lines]).toEqual([0, []]);
+    front.served = true;
+    await dog.look(100_000);
+    expect(state.repairs).toBe(1);
+  });
+
+  it("whose connection hangs gets that one anew, and no other", async () => {
+    const { front, claims, lines, dog } = scene();
+    front.hangsFor = 14_999;
+    await dog.look(0);
+    expect(lines).toEqual([]);
+    front.hangsFor = 15_000;
+    await dog.look(1_000);
+    expect([claims.restarts, front.restarts]).toEqual([0, 1]);
+    front.hangsFor = 0;
+    claims.hangsFor = 15_000;
+    await dog.look(16_000);
+    expect([claims.restarts, front.restarts]).toEqual([1, 1]);
+    await dog.look(31_000);
+    expect(dog.stuck).toBe(true);
+  });
+
+  it("whose connection moves while the database is asked is left alone", async () => {
+    const { state, front, lines, dog } = scene();
+    front.hangsFor = 15_000;
+    const looking = dog.look(20_000);
+    front.hangsFor = 0;
+    await looking;
+    expect([state.repairs, lines]).toEqual([0, []]);
   });
 
   it("whose answer comes while the database is asked is left alone", async () => {

@@ -7,7 +7,6 @@ import { hearControl, hearWake, wakeChannel } from "../store/queues/wake.js";
 import { PAUSES_SINCE, type Pause, pausesOf } from "../store/queues/pauses.js";
 import { LIMITS_SINCE, limitedOf } from "../store/limits/rules.js";
 import { SECLUSION, takeTurn } from "../store/upkeep/chores.js";
-import { queueNames } from "../store/reads/stats.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Claim } from "../store/transitions/claim.js";
 import type { Writes } from "../store/transitions/noted.js";
@@ -38,8 +37,6 @@ import type { WorkerPorts, WorkerSettings } from "./worker-ports.js";
 
 export type WorkerState = "new" | "waiting" | "working" | "draining" | "stopped";
 
-/** A database that is there answers within this time. */
-const ANSWER_MS = 2_000;
 export class Worker {
   state: WorkerState = "new";
   readonly #handlers: Map<string, HandlerSlots>;
@@ -58,6 +55,8 @@ export class Worker {
   readonly #control: ControlReader;
   readonly #revisits = new Revisits((queue) => this.#found(queue));
   readonly #presence: Presence;
+  /** Since when the step of the beginning goes on that is under way; monotonic ms. */
+  #stepSince: number | undefined;
   #lease: Lease | undefined;
   #listener: Listener | undefined;
 
@@ -194,20 +193,13 @@ export class Worker {
     });
     this.#watchdog = new Watchdog({
       turnSince: () => {
-        const turns = [this.#lookout.turnSince, this.#claimer.turnSince];
+        const turns = [this.#stepSince, this.#lookout.turnSince, this.#claimer.turnSince];
         const since = Math.min(...turns.map((at) => at ?? Number.POSITIVE_INFINITY));
         return Number.isFinite(since) ? since : undefined;
       },
-      answers: async () => {
-        let answered = false;
-        const asked = queueNames(store.session).then(() => (answered = true));
-        await within(
-          asked.catch(() => undefined),
-          ANSWER_MS,
-        );
-        return answered;
-      },
-      repair: () => this.#claims.restart(new Error("the claim loop stood still")),
+      claims: this.#claims,
+      front: store.session,
+      answers: async (ms) => await database.answers(ms, this.#settles),
       log: (...call) => ports.log(...call),
     });
     const kinds = [...this.#handlers.keys()];
@@ -379,7 +371,7 @@ export class Worker {
   async #begin(): Promise<void> {
     while (this.state === "waiting") {
       try {
-        await this.#prepare();
+        await this.#prepare().finally(() => (this.#stepSince = undefined));
         if (this.state === "waiting") this.state = "working";
       } catch (error) {
         await this.#outage.met(unanswered(error), error);
@@ -445,15 +437,19 @@ export class Worker {
 
   async #prepare(): Promise<void> {
     const { store } = this.ports;
+    const goesOn = () => (this.#stepSince = monotonic());
+    goesOn();
     await store.guard(async () => {
       // First: what is published before is not delivered to them.
       await this.ports.subscriptions.keep();
+      goesOn();
       // Somebody analyses a parent, for minutes: mostly today's are there, and a settle that finds none makes them.
       await ensurePartitions(store.session).catch((error: unknown) => {
         if (!isLockTimeout(error)) throw error;
         this.#outage.complain("days ahead cannot be made yet", error);
       });
-      await this.#queues.prepare();
+      goesOn();
+      await this.#queues.prepare(goesOn);
     });
   }
 
