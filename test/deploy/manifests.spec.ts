@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { parseWorkerOptions } from "../../libs/jobs/src/jobs.options.js";
+import { findKustomize } from "../../tools/kustomize.mjs";
 import { APPS, type AppName, variablesOf } from "../support/environment.js";
 import {
   type Resource,
@@ -9,7 +10,7 @@ import {
   titleOf,
   typeProblems,
 } from "../support/kubernetes.js";
-import { findKustomize, render, written } from "../support/kustomization.js";
+import { render, written } from "../support/kustomization.js";
 import {
   type Labels,
   bytes,
@@ -28,7 +29,7 @@ import {
 // installed, as it makes them.
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
-const kustomize = findKustomize();
+const { command: kustomize } = findKustomize();
 
 const ways: [string, (folder: string) => Resource[]][] = [["as they are written", written]];
 if (kustomize)

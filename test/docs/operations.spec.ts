@@ -244,10 +244,8 @@ describe("with a worker", () => {
     const ours = behindPooler ? [] : ["pg-jobs front", "pg-jobs claim"];
     expect(names.length).toBeGreaterThan(0);
     expect(names).toEqual(expect.arrayContaining(ours));
-    const claims = await ask("A worker stands still");
-    expect(claims.map(({ application_name: name }) => name)).toEqual(
-      behindPooler ? expect.any(Array) : expect.arrayContaining(["pg-jobs claim"]),
-    );
+    const claims = (await ask("A worker stands still")).map(({ application_name: name }) => name);
+    expect(claims).toEqual(expect.arrayContaining(ours.slice(1)));
     expect(await ask("Database away")).toEqual([
       expect.objectContaining({ standby: false, read_only: "off" }),
     ]);
@@ -390,7 +388,8 @@ describe("the page", () => {
     const rules = readFileSync(path.join(ROOT, "deploy/prometheus/alerts.yml"), "utf8");
     const names = new Set([...rules.matchAll(/^ +- alert: (\w+)$/gm)].map(([, name]) => name!));
     const told = [...page.matchAll(/^\| `(Jobs\w+)` \| \[(.+)\]\(#(.+)\) \|$/gm)];
-    expect(told.map(([, name]) => name).toSorted()).toEqual([...names].toSorted());
+    expect(new Set(told.map(([, name]) => name))).toEqual(names);
+    expect(told).toHaveLength(names.size);
     for (const [, name, title, anchor] of told) {
       const entry = runbook.find((one) => one.startsWith(`${title}\n`));
       expect([name, entry && heading(title!)]).toEqual([name, anchor]);
