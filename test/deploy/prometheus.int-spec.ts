@@ -1,9 +1,13 @@
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import path from "node:path";
+import { parse } from "yaml";
 import { promtool, runPromtool } from "../../tools/prometheus.mjs";
 import { Bench } from "../support/harness.js";
+import { written } from "../support/kustomization.js";
 import type { Scraped } from "../support/scraped.js";
 import { servedMetrics } from "../support/served-metrics.js";
+import { containerOf, deployed } from "../support/workloads.js";
 
 // What deploy/ has for Prometheus and Grafana fits what is served, and does what it says.
 
@@ -12,6 +16,7 @@ const read = (file: string) => readFileSync(path.join(DEPLOY, file), "utf8");
 const alerts = read("prometheus/alerts.yml");
 const tests = read("prometheus/alerts.test.yml");
 const dashboard = read("grafana/dashboard.json");
+/** One of them has two rules, of two severities. */
 const names = [...alerts.matchAll(/^ +- alert: (\w+)$/gm)].map(([, name]) => name!);
 
 let bench: Bench;
@@ -55,6 +60,48 @@ it("every label in the expressions is one of its metric", () => {
     return !labels.every((label) => has.has(label));
   });
   expect(wrong).toEqual([]);
+});
+
+it("what is told by queue is told by schema too: of two with one name none hides the other", () => {
+  const asked = JSON.parse(dashboard) as { panels: { targets?: { expr: string }[] }[] };
+  const expressions = [
+    ...alerts.split("\n"),
+    ...asked.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)),
+  ];
+  const groups = expressions.flatMap((one) =>
+    [...one.matchAll(/\bby \(([^)]*\bqueue\b[^)]*)\)/g)].map(([, labels]) => labels!),
+  );
+  expect(groups.length).toBeGreaterThan(30);
+  expect(groups.filter((labels) => !labels.includes("schema"))).toEqual([]);
+  const chosen = dashboard.match(/queue=~/g)!.length;
+  expect(dashboard.match(/schema=~\\"\$schema\\",queue=~/g)).toHaveLength(chosen);
+});
+
+interface Scraping {
+  job_name: string;
+  kubernetes_sd_configs: { namespaces: { names: string[] }; selectors: { label: string }[] }[];
+  relabel_configs: { regex?: string; action?: string }[];
+}
+const inKubernetes = parse(read("prometheus/kubernetes.yml")) as { scrape_configs: Scraping[] };
+
+it("in Kubernetes finds the pods that there are, by names that the rules know", () => {
+  const apps = written("overlays/example");
+  const [, known] = /up\{job=~"([^"]+)"\}/.exec(alerts)!;
+  const jobs = inKubernetes.scrape_configs;
+  expect(jobs.map(({ job_name: name }) => name)).toEqual(["jobs-worker", "jobs-admin"]);
+  for (const { job_name: name, kubernetes_sd_configs: found, relabel_configs: changes } of jobs) {
+    for (const job of [name, `jobs/${name}`]) expect(job).toMatch(new RegExp(`^(?:${known})$`));
+    const [{ namespaces, selectors }] = found as [Scraping["kubernetes_sd_configs"][number]];
+    expect(namespaces.names).toEqual(["jobs"]);
+    const workload = deployed(apps, name === "jobs-worker" ? "worker" : "admin");
+    const { labels } = workload.spec!.template.metadata!;
+    const [label, value] = selectors[0]!.label.split("=");
+    expect(labels![label!]).toBe(value);
+    const kept = changes.find(({ action }) => action === "keep")!.regex!;
+    expect(containerOf(workload).ports!.map((port) => port.name)).toEqual([
+      expect.stringMatching(new RegExp(`^(?:${kept})$`)),
+    ]);
+  }
 });
 
 it("every alert has a severity, a summary and a sentence for whoever is called, and a test", () => {
@@ -102,6 +149,25 @@ it("the dashboard is JSON, its panels ask something, and no two have one id", ()
       const args = ["check", "config", "--syntax-only", file("prometheus.yml")];
       const { status, output } = runPromtool(args);
       expect({ status, output }).toEqual({ status: 0, output: expect.stringContaining("SUCCESS") });
+    });
+
+    it("understands that for Kubernetes, but for how pods are found, which Debian leaves out", () => {
+      const folder = mkdtempSync(path.join(tmpdir(), "jobs-prometheus-"));
+      try {
+        const config = path.join(folder, "prometheus.yml");
+        const scraped = inKubernetes.scrape_configs.map((one) => ({
+          ...one,
+          kubernetes_sd_configs: undefined,
+        }));
+        writeFileSync(config, JSON.stringify({ ...inKubernetes, scrape_configs: scraped }));
+        const { status, output } = runPromtool(["check", "config", "--syntax-only", config]);
+        expect({ status, output }).toEqual({
+          status: 0,
+          output: expect.stringContaining("SUCCESS"),
+        });
+      } finally {
+        rmSync(folder, { recursive: true, force: true });
+      }
     });
   },
 );

@@ -1,16 +1,17 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import type { IDeployment } from "kubernetes-models/apps/v1/Deployment";
+import { findKustomize } from "../../tools/kustomize.mjs";
 import type { Resource } from "../support/kubernetes.js";
-import { MANIFESTS, OVERLAYS, findKustomize, render } from "../support/kustomization.js";
+import { MANIFESTS, OVERLAYS, render } from "../support/kustomization.js";
 import { bytes, containerOf, deployed, isWorkload, policyOf } from "../support/workloads.js";
 
 // Patches, images, namespace and names: what only kustomize can tell.
 
-const kustomize = findKustomize();
+const { command: kustomize } = findKustomize();
 
 (kustomize ? describe : describe.skip)(
-  "what kustomize makes of it (skipped where neither kustomize nor a kubectl with kustomize 5 is installed)",
+  "what kustomize makes of it (skipped where neither kustomize nor a kubectl that has it is installed, of 5.1 or newer)",
   () => {
     const made = new Map<string, Resource[]>();
     const rendered = (folder: string): Resource[] => {

@@ -49,7 +49,7 @@ it("has every alert", () => {
     .split("\n")
     .filter((line) => /^\| `Jobs\w+` \|/.test(line))
     .map((line) => quoted(line)[0]);
-  expect(told).toEqual(names);
+  expect(told).toEqual([...new Set(names)]);
 });
 
 it("has code that compiles", () => {

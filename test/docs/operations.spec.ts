@@ -1,11 +1,13 @@
-import { existsSync, readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { JobInspector, type JobQueue, fixed } from "nestjs-pg-jobs";
 import { parseJobsOptions } from "../../libs/jobs/src/jobs.options.js";
 import { FULL_VERSION } from "../../libs/jobs/src/store/migrations/migrate.js";
 import { Bench, behindPooler } from "../support/harness.js";
 import { Gate, handler, reached } from "../support/handlers.js";
-import { written } from "../support/kustomization.js";
+import { valuesOf, written } from "../support/kustomization.js";
 import { sqlBlocks } from "../support/sql-blocks.js";
 import { until } from "../support/until.js";
 
@@ -80,7 +82,7 @@ describe("without a worker", () => {
   it("shows a pause", async () => {
     await jobs.queues.pause("mail", { by: "ann", why: "the relay is down" });
     await jobs.queues.pause("mail", { kind: "welcome", until: new Date(Date.now() + 3_600_000) });
-    const found = await ask("Lag is high", 2);
+    const found = await ask("A queue is paused");
     expect(found).toHaveLength(2);
     expect(found).toEqual(
       expect.arrayContaining([
@@ -95,7 +97,7 @@ describe("without a worker", () => {
     );
     await jobs.queues.resume("mail");
     await jobs.queues.resume("mail", { kind: "welcome" });
-    expect(await ask("Lag is high", 2)).toEqual([]);
+    expect(await ask("A queue is paused")).toEqual([]);
   });
 });
 
@@ -242,6 +244,8 @@ describe("with a worker", () => {
     const ours = behindPooler ? [] : ["pg-jobs front", "pg-jobs claim"];
     expect(names.length).toBeGreaterThan(0);
     expect(names).toEqual(expect.arrayContaining(ours));
+    const claims = (await ask("A worker stands still")).map(({ application_name: name }) => name);
+    expect(claims).toEqual(expect.arrayContaining(ours.slice(1)));
     expect(await ask("Database away")).toEqual([
       expect.objectContaining({ standby: false, read_only: "off" }),
     ]);
@@ -279,6 +283,12 @@ describe("what operators leave, and who scales", () => {
           ? one.spec!.triggers.map(({ metadata }) => metadata.query!)
           : [],
       );
+      const url = written("overlays/keda").flatMap((one) =>
+        one.kind === "Secret" && one.metadata!.name === "jobs-scaler"
+          ? [new URL(valuesOf(one).DATABASE_URL!)]
+          : [],
+      )[0]!;
+      expect(sql).toContain(`role ${url.username} login password '${url.password}'`);
       const client = await bench.client();
       try {
         await client.query("set role jobs_scaler");
@@ -297,36 +307,93 @@ describe("what operators leave, and who scales", () => {
   });
 });
 
+describe("the wait for the migration", () => {
+  /** The commands for the apps, with a kubectl that answers so, and what it was asked for. */
+  const deploy = (answers: string) => {
+    const folder = mkdtempSync(path.join(tmpdir(), "jobs-kubectl-"));
+    try {
+      const [, commands] = /^```sh\n(\(\n +until .*?)^```$/ms.exec(page)!;
+      const asked = path.join(folder, "asked");
+      writeFileSync(asked, "");
+      const script = `#!/bin/sh\necho "$*" >> ${asked}\ncase "$*" in\n${answers}\nesac\n`;
+      writeFileSync(path.join(folder, "kubectl"), script, { mode: 0o755 });
+      const { status } = spawnSync("sh", ["-c", commands!], {
+        env: { PATH: `${folder}:${process.env.PATH}` },
+        timeout: 20_000,
+      });
+      return { status, asked: readFileSync(asked, "utf8") };
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  };
+
+  it("ends when it has failed, shows its log, and deploys nothing", () => {
+    const { status, asked } = deploy("*condition=complete*) exit 1;;");
+    expect([status, asked.includes("logs"), asked.includes("apply")]).toEqual([1, true, false]);
+  });
+
+  it("goes on while it runs, and deploys when it is complete", () => {
+    const { status, asked } = deploy(
+      '*condition=complete*) [ "$(grep -c complete "$(dirname "$0")/asked")" -gt 2 ];;\n*condition=failed*) exit 1;;',
+    );
+    expect([status, asked.match(/complete/g)!.length]).toEqual([0, 3]);
+    expect(asked.trim().split("\n").pop()).toMatch(/^apply --kustomize/);
+  });
+});
+
 describe("the page", () => {
+  const runbook = page.slice(page.indexOf("\n## Alerts")).split("\n### ").slice(1);
+  const heading = (text: string) =>
+    text
+      .toLowerCase()
+      .replaceAll(/[^\w\- ]/g, "")
+      .replaceAll(" ", "-");
+
   it("has no statement that was not run here, but those of a restore", () => {
     const all = [...blocks].flatMap(([section, texts]) => texts.map((_, n) => `${section} ${n}`));
     expect(all.filter((one) => !ran.has(one))).toEqual(["Backup and restore 0"]);
   });
 
   it("says of each alert what it means, how it is seen, and what to do", () => {
-    const alerts = page.slice(page.indexOf("\n## Alerts")).split("\n### ").slice(1);
-    expect(alerts.map((one) => one.split("\n")[0])).toEqual([
+    expect(runbook.map((one) => one.split("\n")[0])).toEqual([
       "Dead letters grow",
       "Jobs fail",
       "Lag is high",
+      "A queue is paused",
       "Backlog without a live worker",
       "Unknown kinds",
       "Expired leases",
       "Lost settles",
       "Settling fails",
       "Event-loop delay",
+      "A worker stands still",
+      "A process cannot be scraped",
+      "The tables are not read",
+      "Nothing tells of jobs",
       "Database away",
       "Connections are scarce",
       "Schema missing or older",
       "Partitions ahead",
       "Long transactions",
     ]);
-    for (const alert of alerts)
-      expect([...alert.matchAll(/^\*\*(\w+)\*\*: /gm)].map(([, word]) => word)).toEqual([
+    for (const alert of runbook)
+      expect([...alert.matchAll(/^\*\*(\w+)\*\*: \S.{10}/gm)].map(([, word]) => word)).toEqual([
         "Means",
         "See",
         "Do",
       ]);
+  });
+
+  it("has such an entry for every rule of Prometheus", () => {
+    const rules = readFileSync(path.join(ROOT, "deploy/prometheus/alerts.yml"), "utf8");
+    const names = new Set([...rules.matchAll(/^ +- alert: (\w+)$/gm)].map(([, name]) => name!));
+    const told = [...page.matchAll(/^\| `(Jobs\w+)` \| \[(.+)\]\(#(.+)\) \|$/gm)];
+    expect(new Set(told.map(([, name]) => name))).toEqual(names);
+    expect(told).toHaveLength(names.size);
+    for (const [, name, title, anchor] of told) {
+      const entry = runbook.find((one) => one.startsWith(`${title}\n`));
+      expect([name, entry && heading(title!)]).toEqual([name, anchor]);
+    }
   });
 
   it("agrees with the counters of the library on what is unknown, and on what has expired", async () => {
@@ -340,7 +407,12 @@ describe("the page", () => {
   });
 
   it("quotes log lines as they are in the code", () => {
-    const sources = ["worker/outage.ts", "observe/log.observer.ts", "worker/worker.ts"]
+    const sources = [
+      "worker/outage.ts",
+      "observe/log.observer.ts",
+      "worker/watchdog.ts",
+      "worker/worker.ts",
+    ]
       .map((file) => readFileSync(path.join(ROOT, "libs/jobs/src", file), "utf8"))
       .join("\n");
     const lines = [...page.matchAll(/log lines? ((?:`[^`]+`(?:, )?)+)/g)].flatMap(([, quoted]) =>
@@ -369,16 +441,24 @@ describe("the page", () => {
       1;
     expect(page).toContain(
       `api 2 × ${replicas["jobs-api"]} × (3 + ${pool}), worker 2 × ${replicas["jobs-worker"]} × (${connections} + ${pool}), ` +
-        `admin 2 × ${replicas["jobs-admin"]} × 2, the migration 1: ${sum} of the 100`,
+        `admin 2 × ${replicas["jobs-admin"]} × 2, the migration 1: ${sum}; ` +
+        `with 5 for people and monitoring and 3 for superusers that is ${sum + 8},`,
     );
+    const [, allowed] = /set `max_connections` to (\d+)/.exec(page)!;
+    expect(sum + 8).toBeLessThan(Number(allowed));
+    const [object] = written("overlays/keda").flatMap((one) =>
+      one.kind === "ScaledObject" ? [one.spec!] : [],
+    );
+    const more = object!.maxReplicaCount! - replicas["jobs-worker"]!;
+    const scaled = sum + 2 * more * (connections + pool);
+    expect(page).toContain(
+      `the ${object!.maxReplicaCount} of the overlay take ` +
+        `${2 * replicas["jobs-api"]! * (3 + pool)} + ${2 * object!.maxReplicaCount! * (connections + pool)} + 4 + 1`,
+    );
+    expect(scaled + 8).toBeLessThan(Number(allowed));
   });
 
   it("links to what is there", () => {
-    const heading = (text: string) =>
-      text
-        .toLowerCase()
-        .replaceAll(/[^\w\- ]/g, "")
-        .replaceAll(" ", "-");
     for (const [, link] of page.matchAll(/\]\(([^)]+)\)/g)) {
       const [file, anchor] = link!.split("#");
       const at = path.join(ROOT, "docs", file || "operations.md");

@@ -100,7 +100,8 @@ interface Found {
           for (const { title, expr } of asked) {
             const query = expr
               .replaceAll("$__rate_interval", "1m")
-              .replaceAll('queue=~"$queue"', 'queue=~".*"');
+              .replaceAll('queue=~"$queue"', 'queue=~".*"')
+              .replaceAll('schema=~"$schema"', `schema="${bench.schema}"`);
             if ((await ask(query)).length === 0) empty.push(title);
           }
           return empty.length === 0;

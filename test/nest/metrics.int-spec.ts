@@ -157,6 +157,28 @@ describe("what this process does to jobs", () => {
     expect(scraped.value("jobs_run_duration_seconds_bucket", { le: "+Inf" })).toBe(1);
   });
 
+  it("begins at 0 with the first scrape, of what this process has handlers for", async () => {
+    const Far = defineJob("far", { queue: "elsewhere" });
+    const app = await worker([handler("works", () => "done"), handler(Far, () => "done")], {
+      database: false,
+    });
+    const begun = (await scrape(app)).of("jobs_events_total");
+    const told = begun.map(({ labels, value }) => [labels.queue, labels.kind, labels.event, value]);
+    const events = ["started", "succeeded", "retried", "died", "lost"];
+    expect(told).toEqual([
+      ...events.map((event) => ["default", "works", event, 0]),
+      ...events.map((event) => ["elsewhere", "far", event, 0]),
+    ]);
+  });
+
+  it("has no more names at 0 than it may", async () => {
+    jest.spyOn(Logger.prototype, "warn").mockImplementation(() => {});
+    const kinds = Array.from({ length: 5 }, (_, n) => handler(`kind-${n}`, () => "done"));
+    const app = await worker(kinds, { maxLabels: 2, database: false });
+    const begun = (await scrape(app)).of("jobs_events_total", { event: "died" });
+    expect(begun.map(({ labels }) => labels.kind)).toEqual(["kind-0", "kind-1", "other"]);
+  });
+
   it("has a bounded number of names, and says once that there are more", async () => {
     const warned = jest.spyOn(Logger.prototype, "warn").mockImplementation(() => {});
     const app = await onlooker({ maxLabels: 3, database: false });
@@ -220,6 +242,14 @@ describe("how this process is", () => {
     expect(scraped.value("jobs_attempts_lost_total")).toBe(0);
   });
 
+  it("says when a worker stands still and cannot be repaired", async () => {
+    const app = await worker([handler("works", () => "done")], { database: false });
+    expect((await scrape(app)).value("jobs_worker_stuck")).toBe(0);
+    const { worker: still } = app.get(JobsWorkerModule, { strict: false });
+    jest.spyOn(still!, "stuck", "get").mockReturnValue(true);
+    expect((await scrape(app)).value("jobs_worker_stuck")).toBe(1);
+  });
+
   it("tells of its connections: what is lent, and who waits", async () => {
     const gate = new Gate();
     const transacts = async (_: unknown, job: JobContext) =>
@@ -255,7 +285,13 @@ describe("how this process is", () => {
 
   it("has nothing of workers in a process without", async () => {
     const scraped = await scrape(await onlooker({ database: false }));
-    for (const name of ["running", "slots", "attempts_lost_total", "leases_renewed_total"]) {
+    for (const name of [
+      "running",
+      "slots",
+      "attempts_lost_total",
+      "leases_renewed_total",
+      "worker_stuck",
+    ]) {
       expect(scraped.types.has(`jobs_${name}`)).toBe(true);
       expect(scraped.of(`jobs_${name}`)).toEqual([]);
     }
@@ -340,9 +376,23 @@ describe("the whole database", () => {
       3 * 3_600,
     );
     expect(scraped.of("jobs_dead_letters").map(({ labels }) => labels)).toEqual([
-      { queue: "a", kind: "works" },
-      { queue: "other", kind: "other" },
+      { queue: "a", kind: "works", schema: bench.schema },
+      { queue: "other", kind: "other", schema: bench.schema },
     ]);
+  });
+
+  it("is told by schema, or by what it is to be called: two can be told apart", async () => {
+    await (await bench.producer()).enqueue("works");
+    const told = async (options: JobsMetricsOptions) => {
+      const app = await onlooker(options);
+      await app.get(JobQueue).enqueue("works");
+      const { series } = await scrape(app);
+      const ofJobs = series.filter(({ name }) => /^jobs_(queue|dead|events|database)/.test(name));
+      expect(ofJobs.length).toBeGreaterThan(10);
+      return [...new Set(ofJobs.map(({ labels }) => labels.schema))];
+    };
+    expect(await told({})).toEqual([bench.schema]);
+    expect(await told({ schemaLabel: "shop" })).toEqual(["shop"]);
   });
 
   it("is asked once in 10 s, however often and by how many it is scraped", async () => {
@@ -490,7 +540,13 @@ describe("the registry", () => {
     gate.open();
     await closing;
     expect((await events.get()).values).toContainEqual({
-      labels: { event: "succeeded", kind: "held", queue: "default", state: "succeeded" },
+      labels: {
+        event: "succeeded",
+        kind: "held",
+        queue: "default",
+        schema: bench.schema,
+        state: "succeeded",
+      },
       value: 1,
     });
   });

@@ -1,8 +1,7 @@
-import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { parse, parseAllDocuments } from "yaml";
+import { runKustomize } from "../../tools/kustomize.mjs";
 import type { Resource } from "./kubernetes.js";
 
 /** Where the manifests are. */
@@ -89,13 +88,6 @@ function pairs(literals: readonly string[]): Record<string, string> {
   );
 }
 
-/** The command that renders a kustomization; that of Debian 12's kubectl (kustomize 2) is too old, and counts as none. */
-export function findKustomize(): readonly string[] | undefined {
-  if (said("kustomize", "version") !== undefined) return ["kustomize", "build"];
-  const version = /^Kustomize Version: v(\d+)/m.exec(said("kubectl", "version", "--client") ?? "");
-  return version && Number(version[1]) >= 5 ? ["kubectl", "kustomize"] : undefined;
-}
-
 /** What a ConfigMap or a Secret says, in clear text. */
 export function valuesOf(resource: Resource): Record<string, string> {
   if (resource.kind === "ConfigMap") return resource.data ?? {};
@@ -110,7 +102,7 @@ export function valuesOf(resource: Resource): Record<string, string> {
 /** What kustomize makes of a folder. */
 export function render(kustomize: readonly string[], folder: string): Resource[] {
   const [tool, ...args] = kustomize;
-  const text = run(tool!, [...args, path.join(MANIFESTS, folder)]);
+  const text = runKustomize(tool!, [...args, path.join(MANIFESTS, folder)]);
   return parseAllDocuments(text).map((document) => {
     if (document.errors.length > 0) throw document.errors[0]!;
     const resource = document.toJS() as Resource;
@@ -120,23 +112,4 @@ export function render(kustomize: readonly string[], folder: string): Resource[]
         resource.data![name] = value.replaceAll("\n", "");
     return resource;
   });
-}
-
-function said(tool: string, ...args: string[]): string | undefined {
-  try {
-    return run(tool, args);
-  } catch {
-    return undefined;
-  }
-}
-
-// A home of nobody's: what people have configured for their clusters is not read, nor anything written there.
-function run(tool: string, args: readonly string[]): string {
-  const { status, stdout, stderr, error } = spawnSync(tool, args, {
-    env: { PATH: process.env.PATH, HOME: tmpdir(), KUBECONFIG: "/dev/null" },
-    encoding: "utf8",
-    timeout: 60_000,
-  });
-  if (status === 0) return stdout;
-  throw new Error(`${tool} ${args.join(" ")} failed: ${stderr || error?.message}`);
 }

@@ -128,7 +128,7 @@ const providers = [
   {
     provide: Vitals,
     inject: [Database],
-    useFactory: (database: Database) => new Vitals(() => database.use),
+    useFactory: (database: Database) => new Vitals(database.schema, () => database.use),
   },
   {
     provide: JobsRoot,

@@ -12,6 +12,10 @@ export interface WorkerVitals {
   readonly renewals: number;
   /** For how long nothing that ended could be written, though it should; in ms, 0 when it can. */
   readonly unsettledMs: number;
+  /** Its claims stand still although the database answers, and no repair has helped. */
+  readonly stuck: boolean;
+  /** The kinds that it runs, each in the queue that is its own. */
+  readonly serves: readonly { readonly queue: string; readonly kind: string }[];
 }
 
 /** The connections of this process. */
@@ -34,7 +38,11 @@ export interface ConnectionVitals {
 export class Vitals {
   readonly #workers = new Set<WorkerVitals>();
 
-  constructor(private readonly askConnections: () => ConnectionVitals) {}
+  constructor(
+    /** That of the tables. */
+    readonly schema: string,
+    private readonly askConnections: () => ConnectionVitals,
+  ) {}
 
   /** Also those that have stopped: what they have counted stays. */
   get workers(): ReadonlySet<WorkerVitals> {

@@ -24,7 +24,13 @@ const STATE_AFTER: Record<JobEventName, JobState | "unknown" | "pruned" | "delet
 };
 
 /** Of a kind that runs here they are told from 0 on: a counter that begins at 1 has not grown for Prometheus. */
-const FROM_ZERO: ReadonlySet<JobEventName> = new Set(["succeeded", "retried", "died", "lost"]);
+const FROM_ZERO: ReadonlySet<JobEventName> = new Set([
+  "started",
+  "succeeded",
+  "retried",
+  "died",
+  "lost",
+]);
 
 /** What has happened to jobs in this process. */
 export function eventMetrics(prefix: string, tallies: Iterable<Tally>): Family[] {
@@ -61,7 +67,7 @@ const labelsOf = ({ queue, kind }: Tally) => ({ queue, kind });
 
 const counted = (tally: Tally) =>
   JOB_EVENTS.filter(
-    (event) => tally.counts[event] > 0 || (tally.counts.started > 0 && FROM_ZERO.has(event)),
+    (event) => tally.counts[event] > 0 || (tally.runsHere && FROM_ZERO.has(event)),
   ).map((event) => ({
     labels: { event, ...labelsOf(tally), state: STATE_AFTER[event] },
     value: tally.counts[event],

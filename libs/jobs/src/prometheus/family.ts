@@ -35,6 +35,13 @@ export class Family {
     return { name, help, type, aggregator, values: await this.read() };
   }
 
+  /** The same with these labels in each of its samples. */
+  labelled(labels: Sample["labels"]): Family {
+    const read = async () =>
+      (await this.read()).map((one) => ({ ...one, labels: { ...one.labels, ...labels } }));
+    return new Family(this.name, this.type, this.help, read, this.aggregator);
+  }
+
   /** Whoever resets a registry means what he has counted himself. */
   reset(): void {}
 

@@ -35,13 +35,14 @@ export class JobsMetrics
   readonly #logger = new Logger("JobsMetrics");
   readonly #families: Family[];
   readonly #loop = new LoopDelay();
+  readonly #tallies: Tallies;
   readonly #stopHearing: () => void;
   #registered = false;
 
   constructor(
     @Inject(METRICS_OPTIONS) private readonly options: ParsedMetricsOptions,
     @Optional() @Inject(Events) events: Events | undefined,
-    @Optional() @Inject(Vitals) vitals: Vitals | undefined,
+    @Optional() @Inject(Vitals) private readonly vitals: Vitals | undefined,
     @Optional() @Inject(JobInspector) inspector: JobInspector | undefined,
     @Optional() @Inject(JobQueue) jobs: JobQueue | undefined,
   ) {
@@ -50,14 +51,17 @@ export class JobsMetrics
       return atBoot(() => {
         throw new OptionsError("set-up of JobsMetricsModule", [NO_JOBS]);
       });
-    const { prefix, database } = options;
-    const tallies = new Tallies(this.#labels());
+    const { prefix, database, schemaLabel: schema = vitals.schema } = options;
+    const tallies = (this.#tallies = new Tallies(this.#labels()));
     const sample = new DatabaseSample(readsOf(inspector, jobs));
     // Labels of their own: kinds that the tables know of old must not take the places of those that run here.
-    this.#families = [
+    const ofSchema = [
       ...eventMetrics(prefix, tallies),
-      ...processMetrics(prefix, vitals, this.#loop),
       ...(database ? databaseMetrics(prefix, sample, this.#labels()) : []),
+    ];
+    this.#families = [
+      ...ofSchema.map((family) => family.labelled({ schema })),
+      ...processMetrics(prefix, vitals, this.#loop),
     ];
     // From the beginning: jobs may run before the app is up.
     this.#stopHearing = events.on(JOB_EVENTS, tallies.hear);
@@ -83,6 +87,8 @@ export class JobsMetrics
       .map(({ registered }) => registered)
       .filter((name) => registry.getSingleMetric(name));
     if (taken.length > 0) this.#refuse(taken);
+    for (const { serves } of this.vitals!.workers)
+      for (const one of serves) this.#tallies.expect(one);
     for (const { metric } of this.#families) registry.registerMetric(metric);
     this.#registered = true;
   }

@@ -16,6 +16,11 @@ export interface JobsMetricsOptions {
   /** What every name begins with; default `'jobs_'`. */
   prefix?: string;
   /**
+   * What the label `schema` says, which all metrics of jobs and queues have; default the schema of `JobsModule.forRoot`. Where
+   * one Prometheus scrapes two databases whose schemas have one name, give each another one.
+   */
+  schemaLabel?: string;
+  /**
    * Whether what the tables tell of all queues is served too, which costs at most one set of queries per 10 s and process;
    * default true. With many replicas let one or two of them say it.
    */
@@ -31,11 +36,13 @@ export interface JobsMetricsOptions {
 export interface ParsedMetricsOptions {
   readonly registry: AnyRegistry;
   readonly prefix: string;
+  /** Undefined: that of `JobsModule.forRoot`. */
+  readonly schemaLabel: string | undefined;
   readonly database: boolean;
   readonly maxLabels: number;
 }
 
-const KEYS = ["registry", "prefix", "database", "maxLabels"];
+const KEYS = ["registry", "prefix", "schemaLabel", "database", "maxLabels"];
 const PREFIX = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
 
 /** Checks the options of `JobsMetricsModule.forRoot`. @throws OptionsError with all problems. */
@@ -49,6 +56,7 @@ export function parseMetricsOptions(options: unknown): ParsedMetricsOptions {
   const parsed = {
     registry: registry as AnyRegistry,
     prefix: prefix as string,
+    schemaLabel: check.name("schemaLabel", given.schemaLabel),
     database: check.flag("database", given.database) ?? true,
     maxLabels: check.integer("maxLabels", given.maxLabels, 1, 10_000) ?? 200,
   };

@@ -55,6 +55,13 @@ export function processMetrics(prefix: string, vitals: Vitals, loop: LoopDelay):
       ({ unsettledMs }) => unsettledMs / 1_000,
       Math.max,
     ),
+    ofWorkers(
+      "worker_stuck",
+      "gauge",
+      "1 while claims stand still although the database answers, and no repair has helped.",
+      ({ stuck }) => (stuck ? 1 : 0),
+      Math.max,
+    ),
     ofConnections(
       "connections",
       "Connections of this process to PostgreSQL, by what they are for.",

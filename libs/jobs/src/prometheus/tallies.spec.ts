@@ -42,6 +42,19 @@ it("tells of what runs here from 0 on: the first failure is one for Prometheus t
   });
 });
 
+it("tells of what is expected to run here from 0 on, before anything has happened", async () => {
+  const { tallies, hear, read } = open();
+  tallies.expect({ queue: "q", kind: "k" });
+  const values = async () =>
+    (await read("jobs_events_total")).map(({ labels, value }) => [labels.event, value]);
+  const from = Object.fromEntries(await values());
+  expect(from).toEqual({ started: 0, succeeded: 0, retried: 0, died: 0, lost: 0 });
+  hear("started");
+  hear("died");
+  expect(Object.fromEntries(await values())).toEqual({ ...from, started: 1, died: 1 });
+  expect([...tallies]).toHaveLength(1);
+});
+
 it("has seconds, and attempts of what has ended", async () => {
   const { hear, read } = open();
   hear("started", { attempt: 1, waitMs: 250 });

@@ -8,6 +8,11 @@ export class Tallies implements Iterable<Tally> {
 
   constructor(private readonly labels: Labels) {}
 
+  /** Its jobs run in this process: they are counted from 0 on, before the first one comes. */
+  expect(kind: { readonly queue: string; readonly kind: string }): void {
+    this.#of(kind).expect();
+  }
+
   readonly hear = (event: JobEvent): void => {
     const known = this.#byQueue.get(event.queue)?.get(event.kind);
     (known ?? this.#of(event)).hear(event);
@@ -18,7 +23,7 @@ export class Tallies implements Iterable<Tally> {
   }
 
   /** By label values, so that names without end do not fill the memory. */
-  #of({ queue, kind }: JobEvent): Tally {
+  #of({ queue, kind }: Pick<JobEvent, "queue" | "kind">): Tally {
     const queueLabel = this.labels.queue(queue);
     const kindLabel = queueLabel === queue ? this.labels.kind(queue, kind) : OTHER;
     const kinds = this.#byQueue.get(queueLabel) ?? new Map<string, Tally>();

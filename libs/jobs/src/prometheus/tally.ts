@@ -18,12 +18,22 @@ export class Tally {
   readonly waits = new Buckets(WAIT_BOUNDS);
   readonly runs = new Buckets(RUN_BOUNDS);
   readonly attempts = new Buckets(ATTEMPT_BOUNDS);
+  #expected = false;
 
   constructor(
     /** Label values. */
     readonly queue: string,
     readonly kind: string,
   ) {}
+
+  /** This process has a handler for it, or an attempt has begun here all the same. */
+  get runsHere(): boolean {
+    return this.#expected || this.counts.started > 0;
+  }
+
+  expect(): void {
+    this.#expected = true;
+  }
 
   hear({ event, attempt, waitMs, durationMs }: JobEvent): void {
     this.counts[event]++;

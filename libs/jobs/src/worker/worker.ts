@@ -252,6 +252,10 @@ export class Worker {
   get tickedAt(): number {
     return this.#lookout.tickedAt;
   }
+  /** The kinds that it runs, each in the queue that is its own. */
+  get serves(): { queue: string; kind: string }[] {
+    return this.ports.handlers.map(({ definition: { queue, kind } }) => ({ queue, kind }));
+  }
   /** Its loop stands still although the database answers, and no repair has helped. */
   get stuck(): boolean {
     return this.#watchdog.stuck;
