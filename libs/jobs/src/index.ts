@@ -122,6 +122,7 @@ export {
   BadCursorError,
   BadJobIdError,
   DatabaseRefusedError,
+  DatabaseTooSlowError,
   DatabaseUnavailableError,
   ERROR_CODES,
   EnqueueOutcomeUnknownError,

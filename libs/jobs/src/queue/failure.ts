@@ -1,5 +1,6 @@
 import {
   DatabaseRefusedError,
+  DatabaseTooSlowError,
   DatabaseUnavailableError,
   EnqueueOutcomeUnknownError,
   JobsError,
@@ -14,7 +15,13 @@ import { ConnectionRefusedError } from "../pg/connect.js";
 import { type Lacking, lacking } from "../pg/encoding.js";
 import { READ_ONLY_ADVICE, readOnlyWords } from "../pg/read-only.js";
 import { ConnectionLostError, SessionClosedError } from "../pg/session.js";
-import { isLockTimeout, isNotAllowed, isRowLocked, isServerUnready } from "../pg/sqlstate.js";
+import {
+  isLockTimeout,
+  isNotAllowed,
+  isRowLocked,
+  isServerUnready,
+  isStatementTimeout,
+} from "../pg/sqlstate.js";
 import { NoLaneLeftError } from "../store/queues/lanes.js";
 import { SchemaOutdatedError, isOutcomeUnknown, isUnavailable } from "../store/store.js";
 import { StaysUnknownError } from "./insert.js";
@@ -108,6 +115,11 @@ export function callerError(
     const found = "that another open transaction, or a migration, has locked what it needs";
     const consequence = `${outcomeOf(doing, false)}End that transaction sooner, or repeat the call.`;
     return new DatabaseUnavailableError(found, consequence, { cause: error });
+  }
+  if (isStatementTimeout(error)) {
+    const advice = doing === "read" || doing === "bulk" ? "Narrow the filter, or repeat" : "Repeat";
+    const consequence = `${outcomeOf(doing, false)}${advice} the call when the database has less to do.`;
+    return new DatabaseTooSlowError((error as Error).message, consequence, { cause: error });
   }
   return error;
 }
