@@ -37,6 +37,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   DATABASE_TOO_SLOW: 503,
   ENQUEUE_OUTCOME_UNKNOWN: 503,
   SCHEMA_NOT_READY: 503,
+  SEARCHES_BUSY: 503,
 };
 
 /** Answers every error as an RFC 9457 problem. For the whole app: `{ provide: APP_FILTER, useClass: ProblemFilter }`. */

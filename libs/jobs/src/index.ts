@@ -143,6 +143,7 @@ export {
   PayloadInvalidError,
   PayloadTooLargeError,
   ScheduleDeclaredError,
+  SearchesBusyError,
   SchemaNotReadyError,
   ShutdownError,
   TransactionEndedError,

@@ -18,6 +18,7 @@ export const ERROR_CODES = Object.freeze({
     "the database did not answer, did not let us in, or takes no writes; an enqueue created no job",
   DATABASE_TOO_SLOW:
     "the database gave a statement up: it took longer than it may; nothing was changed",
+  SEARCHES_BUSY: "as many searches in errors and payloads wait already as may in one process",
   DATABASE_REFUSED: "the role of the connection lacks a right; nothing was changed",
   NOT_IN_ENCODING:
     "a name, a key or a payload has a character that the encoding of the database lacks",
@@ -364,6 +365,21 @@ export class DatabaseTooSlowError extends JobsError {
       "DATABASE_TOO_SLOW",
       `Expected the database to answer in time, found that it gave the statement up: ${found}. ${consequence}`,
       options,
+    );
+  }
+}
+
+/** As many searches in errors and payloads are under way, and wait, as may in one process. */
+export class SearchesBusyError extends JobsError {
+  static {
+    named(this, "SearchesBusyError");
+  }
+
+  constructor(underWay: number, waiting: number) {
+    super(
+      "SEARCHES_BUSY",
+      `Expected no more than ${waiting} searches in errors and payloads to wait for the ${underWay} that this process does ` +
+        `at once, found one more. Repeat the call in a few seconds; narrow the filters by kind, queue or time.`,
     );
   }
 }
