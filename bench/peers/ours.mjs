@@ -172,6 +172,8 @@ function moduleOf(metadata) {
 }
 
 const CHUNK = 1_000_000;
+/** What waits in front of the admin API is of so many kinds. */
+const KINDS = 50;
 
 /** What has piled up before a run: by our own door where there is one, else as rows. */
 function seedsOf(sql, queue) {
@@ -179,7 +181,15 @@ function seedsOf(sql, queue) {
     for (let from = 0; from < count; from += CHUNK)
       await sql.run(insert, [-count + from, -count + Math.min(from + CHUNK, count) - 1]);
   };
-  const PAYLOAD = `jsonb_build_object('n', n, 'to', 'ada@example.com', 'subject', 'hello', 'text', repeat('x', 40))`;
+  const payloadOf = (text) =>
+    `jsonb_build_object('n', n, 'to', 'ada@example.com', 'subject', 'hello', 'text', ${text})`;
+  const PAYLOAD = payloadOf("repeat('x', 40)");
+  // Now and then a large one: half a megabyte of payload, 27 kB of error.
+  const MIXED = payloadOf("repeat('lorem ipsum ', case when n % 1000 = 0 then 40000 else 3 end)");
+  const report = (frames) =>
+    `jsonb_build_object('name', 'Error', 'message', 'seeded', 'stack', repeat('    at Mail.send (mail.handler.js:12:34)\n', ${frames}))`;
+  const ERROR = `'{"name":"Error","message":"seeded"}'`;
+  const MIXED_ERROR = report("case when n % 100 = 0 then 700 else 5 end");
   return {
     scheduled: async (count) => {
       for (let done = 0; done < count; done += 2_000)
@@ -189,29 +199,40 @@ function seedsOf(sql, queue) {
           { delay: "1d" },
         );
     },
-    finished: async (count) =>
+    finished: async (count, payload = PAYLOAD) =>
       await inChunks(
         count,
         `insert into jobs.done (id, created_at, run_at, started_at, worker, attempt, queue_id, failures, lane, generation, state, kind, payload)
-         select n, now(), now(), now(), 0, 1, q.id, 0, 0, 1, 1, 'bench', ${PAYLOAD}
+         select n, now(), now(), now(), 0, 1, q.id, 0, 0, 1, 1, 'bench', ${payload}
          from generate_series($1::bigint, $2::bigint) n, jobs.queue q`,
       ),
-    /** So many finished ones, and a tenth of that dead, and as many waiting. */
+    /** So many finished ones, and a tenth of that dead, and as many waiting, of many kinds; one in a hundred has failed. */
     everything: async (count) => {
       const seeds = seedsOf(sql, queue);
-      await seeds.finished(count);
-      await seeds.dead(count / 10);
+      await seeds.finished(count, MIXED);
+      await seeds.dead(count / 10, MIXED, MIXED_ERROR);
       await sql.run(
-        `insert into jobs.job (id, run_at, lane, queue_id, kind, payload)
-         select n, now(), l.id, l.queue_id, l.kind, ${PAYLOAD} from generate_series($1::bigint, $2::bigint) n, jobs.lane l`,
+        `insert into jobs.lane (queue_id, id, kind, priority)
+         select q.id, n, 'bench-' || n, 0 from jobs.queue q, generate_series(1, ${KINDS} - 1) n`,
+      );
+      await sql.run(
+        `insert into jobs.job (id, run_at, lane, queue_id, kind, failures, attempt, payload)
+         select n, now(), l.id, l.queue_id, l.kind, failed.times, failed.times, ${MIXED}
+         from generate_series($1::bigint, $2::bigint) n
+         cross join lateral (select case when n % 100 = 0 then 3 else 0 end as times) failed
+         join jobs.lane l on l.id = n % ${KINDS}`,
         [1, count / 10],
       );
+      await sql.run(
+        `insert into jobs.attempt_error (job_id, attempt, queue_id, generation, error)
+         select j.id, failed.attempt, j.queue_id, 1, ${report("700")} from jobs.job j, generate_series(1, 3) failed (attempt) where j.failures > 0`,
+      );
     },
-    dead: async (count) =>
+    dead: async (count, payload = PAYLOAD, error = ERROR) =>
       await inChunks(
         count,
         `insert into jobs.dead (id, created_at, run_at, started_at, worker, attempt, queue_id, failures, crashes, lane, generation, kind, payload, reason, error)
-         select n, now(), now(), now(), 0, 5, q.id, 5, 0, 0, 1, 'bench', ${PAYLOAD}, 'attempts used up', '{"name":"Error","message":"seeded"}'
+         select n, now(), now(), now(), 0, 5, q.id, 5, 0, 0, 1, 'bench', ${payload}, 'attempts used up', ${error}
          from generate_series($1::bigint, $2::bigint) n, jobs.queue q`,
       ),
   };

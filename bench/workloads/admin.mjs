@@ -11,6 +11,8 @@ const LISTS = [
   "jobs?state=dead&key=nobody",
   "dead-letters",
   "dead-letters?error=seeded",
+  "dead-letters?error=nobody",
+  "jobs?error=nobody",
   "jobs?payload=to:nobody@example.com",
 ];
 

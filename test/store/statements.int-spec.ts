@@ -376,7 +376,9 @@ describe.each([
     const nodes = await plan("health", "null", { purpose: "aside" });
     // The deltas that are not rolled up yet are counted one by one.
     expect(readWhole(nodes).filter((table) => table !== "stat_delta")).toEqual([]);
-    expect(scansOf(nodes, "job").map((node) => node["Index Name"])).toEqual(["job_claim"]);
+    const walks = scansOf(nodes, "job");
+    expect(new Set(walks.map((node) => node["Index Name"]))).toEqual(new Set(["job_claim"]));
+    expect(walks.filter((node) => rows(node) > 0)).toHaveLength(1);
     expect(touched(nodes)).toBeLessThanOrEqual(20_010);
     expect(touched(nodes)).toBeGreaterThan(20_000 - 2);
   });

@@ -6,6 +6,7 @@ import { JobsError } from "nestjs-pg-jobs";
 /** Errors of `nestjs-pg-jobs` that pass when the call is repeated later. */
 const PASSING = new Set([
   "DATABASE_REFUSED",
+  "DATABASE_TOO_SLOW",
   "DATABASE_UNAVAILABLE",
   "ENQUEUE_OUTCOME_UNKNOWN",
   "KEY_LOCKED",

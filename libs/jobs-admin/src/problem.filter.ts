@@ -34,8 +34,10 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   BULK_TOO_LARGE: 422,
   DATABASE_UNAVAILABLE: 503,
   DATABASE_REFUSED: 503,
+  DATABASE_TOO_SLOW: 503,
   ENQUEUE_OUTCOME_UNKNOWN: 503,
   SCHEMA_NOT_READY: 503,
+  SEARCHES_BUSY: 503,
 };
 
 /** Answers every error as an RFC 9457 problem. For the whole app: `{ provide: APP_FILTER, useClass: ProblemFilter }`. */

@@ -41,6 +41,7 @@ import { JobQueue } from "./queue/job-queue.js";
 import { LocalWorkers } from "./queue/local-workers.js";
 import { JobAudit } from "./queue/audit.js";
 import { JobBulk } from "./queue/bulk.js";
+import { Searches } from "./queue/searches.js";
 import { JobRequests } from "./queue/requests.js";
 import { OneJob } from "./queue/one-job.js";
 import { Results } from "./queue/results.js";
@@ -116,14 +117,17 @@ const providers = [
   { provide: JobRequests, inject: [Store], useFactory: (store: Store) => new JobRequests(store) },
   {
     provide: JobBulk,
-    inject: [Store, OneJob],
-    useFactory: (store: Store, one: OneJob) => new JobBulk(store, one),
+    inject: [Store, OneJob, Searches],
+    useFactory: (store: Store, one: OneJob, searches: Searches) =>
+      new JobBulk(store, one, searches),
   },
   { provide: Followers, inject: [Store], useFactory: (store: Store) => new Followers(store) },
+  { provide: Searches, inject: [Store], useFactory: (store: Store) => new Searches(store) },
   {
     provide: JobInspector,
-    inject: [Store, Followers],
-    useFactory: (store: Store, followers: Followers) => new JobInspector(store, followers),
+    inject: [Store, Followers, Searches],
+    useFactory: (store: Store, followers: Followers, searches: Searches) =>
+      new JobInspector(store, followers, searches),
   },
   {
     provide: Vitals,

@@ -15,7 +15,7 @@ import {
 } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
 import { anyOf, integer, key, oneOf, required, words } from "../request/field.js";
-import { WHICH_JOBS, WHICH_PROBLEMS } from "../jobs/jobs.operations.js";
+import { SEARCH_PROBLEMS, WHICH_JOBS, WHICH_PROBLEMS } from "../jobs/jobs.operations.js";
 
 const REQUEST = {
   action: required(oneOf("What to do to them.", BULK_ACTIONS)),
@@ -35,8 +35,15 @@ export const previewBulk = operation({
   changes: false,
   summary: "How many jobs an operation on many would change, and the newest of them",
   body: REQUEST,
-  answer: object({ count: whole, complete: flag, sample: list(ref("JobSummary")) }),
-  problems: { 400: WHICH_PROBLEMS },
+  answer: object({
+    count: whole,
+    complete: about(
+      "False: there are more than one operation may change, or more to look through than can be in some seconds; narrow the filter.",
+      flag,
+    ),
+    sample: list(ref("JobSummary")),
+  }),
+  problems: { 400: WHICH_PROBLEMS, 503: SEARCH_PROBLEMS },
 });
 
 export const startBulk = operation({
@@ -53,7 +60,12 @@ export const startBulk = operation({
     why: words("Why, for those who look."),
   },
   answer: ref("BulkOperation"),
-  problems: { 400: WHICH_PROBLEMS, 409: ["BULK_COUNT_DIFFERS"], 422: ["BULK_TOO_LARGE"] },
+  problems: {
+    400: WHICH_PROBLEMS,
+    409: ["BULK_COUNT_DIFFERS"],
+    422: ["BULK_TOO_LARGE"],
+    503: SEARCH_PROBLEMS,
+  },
 });
 
 export const listBulk = operation({

@@ -1,5 +1,5 @@
 import { about, integer, list, object, orNull, ref, text } from "../openapi/schema.js";
-import { PAGE_OF_JOBS, WHICH_PROBLEMS } from "../jobs/jobs.operations.js";
+import { PAGE_OF_JOBS, SEARCH_PROBLEMS, WHICH_PROBLEMS } from "../jobs/jobs.operations.js";
 import { operation } from "../operation/operation.js";
 
 export const listDeadLetters = operation({
@@ -18,7 +18,7 @@ export const listDeadLetters = operation({
       orNull(list(object({ queue: text, kind: text, dead: integer }))),
     ),
   }),
-  problems: { 400: ["CURSOR_INVALID", ...WHICH_PROBLEMS] },
+  problems: { 400: ["CURSOR_INVALID", ...WHICH_PROBLEMS], 503: SEARCH_PROBLEMS },
 });
 
 export const DEAD_LETTER_OPERATIONS = [listDeadLetters];

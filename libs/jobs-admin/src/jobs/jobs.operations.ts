@@ -28,7 +28,7 @@ export const WHICH_JOBS = {
   finishedSince: time("Finished, or died, at that time or later."),
   finishedBefore: time("Finished, or died, before that time."),
   error: part(
-    "Whose error has this in its name or message: the last one of dead letters, any that is kept of others.",
+    "Whose error has this in its name or message: the last one of dead letters, the newest 20 that are kept of others.",
   ),
   payload: payloadMatch(
     "Whose payload has this at that place, as text: `customer.id:42`; for those who see payloads, and not where something is redacted.",
@@ -37,6 +37,7 @@ export const WHICH_JOBS = {
 
 /** What a search in payloads may be told. */
 export const WHICH_PROBLEMS = ["PAYLOAD_REDACTED"];
+export const SEARCH_PROBLEMS = ["SEARCHES_BUSY"];
 
 /** Which of them, and which page: of every list of jobs. */
 export const PAGE_OF_JOBS = {
@@ -52,7 +53,7 @@ export const listJobs = operation({
   role: "viewer",
   summary: "Jobs, newest first",
   description:
-    "A page looks at no more than 20,000 jobs (with `error` or `payload` 5,000), however few of them fit; `searchedBackTo` tells how far it came.",
+    "A page looks at no more than 20,000 jobs, however few of them fit; with `error` or `payload` at 5,000, for half a second at most. `searchedBackTo` tells how far it came, `next` goes on from there.",
   query: {
     state: anyOf(
       "In one of these states; `scheduled` (due later) and `retrying` (has failed before) are parts of `queued`.",
@@ -61,7 +62,7 @@ export const listJobs = operation({
     ...PAGE_OF_JOBS,
   },
   answer: ref("JobPage"),
-  problems: { 400: ["CURSOR_INVALID", ...WHICH_PROBLEMS] },
+  problems: { 400: ["CURSOR_INVALID", ...WHICH_PROBLEMS], 503: SEARCH_PROBLEMS },
 });
 
 export const getJob = operation({

@@ -42,7 +42,7 @@ export const JOB_SCHEMAS: Readonly<Record<string, Schema>> = {
     items: list(ref("JobSummary")),
     next: about("`after` of the next page; null when there is nothing older.", orNull(text)),
     searchedBackTo: about(
-      "A page looks at no more than 20,000 jobs, or 5,000: when that ended it, how far back it looked.",
+      "A page looks at no more than 20,000 jobs, or 5,000, or for half a second: when that ended it, how far back it looked.",
       orNull(time),
     ),
   }),

@@ -14,7 +14,7 @@ const COMMON: Readonly<Record<number, readonly string[]>> = {
   415: ["UNSUPPORTED_MEDIA_TYPE"],
   429: ["TOO_MANY_FAILURES"],
   500: ["INTERNAL"],
-  503: ["DATABASE_UNAVAILABLE", "DATABASE_REFUSED", "SCHEMA_NOT_READY"],
+  503: ["DATABASE_UNAVAILABLE", "DATABASE_REFUSED", "DATABASE_TOO_SLOW", "SCHEMA_NOT_READY"],
 };
 
 const Problem: Schema = {

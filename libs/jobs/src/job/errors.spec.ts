@@ -16,6 +16,8 @@ const all: errors.JobsError[] = [
   new errors.DatabaseUnavailableError("none", "Repeat the call.", {
     cause: new Error("ECONNREFUSED"),
   }),
+  new errors.DatabaseTooSlowError("canceling statement due to statement timeout"),
+  new errors.SearchesBusyError(2, 20),
   new errors.DatabaseRefusedError("jobs", "permission denied for table job"),
   new errors.NotInEncodingError('this job of kind "k"', "LATIN1", "\u{1F600}", " in its key"),
   new errors.EnqueueOutcomeUnknownError(["1-1", "1-2", "1-3", "1-4"]),

@@ -16,6 +16,9 @@ export const ERROR_CODES = Object.freeze({
   SCHEMA_NOT_READY: "the database schema is missing or older than this version needs",
   DATABASE_UNAVAILABLE:
     "the database did not answer, did not let us in, or takes no writes; an enqueue created no job",
+  DATABASE_TOO_SLOW:
+    "the database gave a statement up: it took longer than it may; nothing was changed",
+  SEARCHES_BUSY: "as many searches in errors and payloads wait already as may in one process",
   DATABASE_REFUSED: "the role of the connection lacks a right; nothing was changed",
   NOT_IN_ENCODING:
     "a name, a key or a payload has a character that the encoding of the database lacks",
@@ -343,6 +346,40 @@ export class DatabaseUnavailableError extends JobsError {
       "DATABASE_UNAVAILABLE",
       `Expected an answer of the database, found ${found}. ${consequence}`,
       options,
+    );
+  }
+}
+
+/** The database gave a statement up, because it took longer than it may; nothing was changed. */
+export class DatabaseTooSlowError extends JobsError {
+  static {
+    named(this, "DatabaseTooSlowError");
+  }
+
+  /**
+   * @param found what the server says of it.
+   * @param consequence what it means for the call, and what to do.
+   */
+  constructor(found: string, consequence = "Repeat the call.", options?: ErrorOptions) {
+    super(
+      "DATABASE_TOO_SLOW",
+      `Expected the database to answer in time, found that it gave the statement up: ${found}. ${consequence}`,
+      options,
+    );
+  }
+}
+
+/** As many searches in errors and payloads are under way, and wait, as may in one process. */
+export class SearchesBusyError extends JobsError {
+  static {
+    named(this, "SearchesBusyError");
+  }
+
+  constructor(underWay: number, waiting: number) {
+    super(
+      "SEARCHES_BUSY",
+      `Expected no more than ${waiting} searches in errors and payloads to wait for the ${underWay} that this process does ` +
+        `at once, found one more. Repeat the call in a few seconds; narrow the filters by kind, queue or time.`,
     );
   }
 }

@@ -24,7 +24,7 @@ export interface JobFilter {
   finishedSince?: Date;
   /** Finished (or died) before that time. */
   finishedBefore?: Date;
-  /** Whose error has this in its name or message, upper and lower case alike: the last one of dead letters, any that is kept of others. */
+  /** Whose error has this in its name or message, upper and lower case alike: the last one of dead letters, the newest 20 that are kept of others. */
   error?: string;
   /** Whose payload has this at that path. */
   payload?: PayloadMatch;

@@ -31,12 +31,13 @@ import {
   takeUp,
 } from "../store/operators/bulk.js";
 import type { JobSummary } from "../store/reads/job.js";
-import { countPage, list } from "../store/reads/list.js";
+import { list, looksInto } from "../store/reads/list.js";
 import type { Store } from "../store/store.js";
 import { JobMovesError } from "../store/transitions/cancel.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
 import { callerError } from "./failure.js";
 import type { Done, OneJob } from "./one-job.js";
+import type { Counted, Found, Searches } from "./searches.js";
 
 // What is done to many jobs: ordered here, written down, and worked off by whichever process watches. A page of jobs and how
 // far it has come are one transaction, so that a process that dies has done each page once or not at all.
@@ -45,6 +46,8 @@ const PAGE = 200;
 const SAMPLE = 10;
 /** A count takes no longer; what is left is too much. */
 const COUNT_MS = 5_000;
+/** The same, where jobs are looked into: others' reads come in between. */
+const SEARCH_MS = 15_000;
 /** How often to look for what nobody is at. */
 const WATCH_MS = 5_000;
 /** After a page that failed; so often in a row, and it is given up. */
@@ -58,7 +61,10 @@ const FAREWELL_MS = 3_000;
 export interface BulkPreview {
   /** How many jobs fit now. */
   count: number;
-  /** Whether all were counted; if not, there are more than one operation may change. */
+  /**
+   * Whether all were counted. If not, there are more than one operation may change, or more to look through than can be in
+   * 5 s (15 s with `error` or `payload`): `start` would refuse, narrow the filter.
+   */
   complete: boolean;
   /** The newest of them. */
   sample: JobSummary[];
@@ -77,29 +83,26 @@ export class JobBulk {
   constructor(
     private readonly store: Store,
     private readonly one: OneJob,
+    private readonly searches: Searches,
   ) {}
 
-  /** Counts the jobs that fit, and shows some. @throws OptionsError, SchemaNotReadyError */
+  /** Counts the jobs that fit, and shows some. @throws OptionsError, SchemaNotReadyError, SearchesBusyError */
   async preview(request: BulkRequest): Promise<BulkPreview> {
     const { filter } = readable("bulk operation", () => parseBulkRequest(request));
     return await this.#checked(async () => {
-      const counted = await this.#count(filter);
-      const sample = await this.store.asideTransaction((run) =>
-        list({ run }, filter, SAMPLE, null, true),
-      );
-      return { ...counted, sample: sample.items };
+      return await this.#survey(filter);
     });
   }
 
   /**
    * Orders it; a process that watches begins at once, and no more jobs than expected are changed, of those that are there now.
-   * @throws BulkCountError when other than `expected` jobs fit, BulkTooLargeError, OptionsError, SchemaNotReadyError: nothing
-   * was changed.
+   * @throws BulkCountError when other than `expected` jobs fit, BulkTooLargeError, OptionsError, SchemaNotReadyError,
+   * SearchesBusyError: nothing was changed.
    */
   async start(request: BulkOrderOptions): Promise<BulkView> {
     const { filter, ...said } = readable("bulk operation", () => parseBulkOrder(request));
     return await this.#checked(async () => {
-      const { count, complete } = await this.#count(filter);
+      const { count, complete } = await this.#survey(filter);
       if (!complete) throw new BulkTooLargeError(MOST_JOBS, count);
       if (count !== said.expected) throw new BulkCountError(said.expected, count);
       const made = await order(this.store, { ...said, filter: filterToJson(filter) });
@@ -253,18 +256,23 @@ export class JobBulk {
     }
   }
 
-  async #count(filter: ParsedJobFilter): Promise<{ count: number; complete: boolean }> {
-    const until = performance.now() + COUNT_MS;
-    let count = 0;
+  async #survey(filter: ParsedJobFilter): Promise<BulkPreview> {
+    const until = performance.now() + (looksInto(filter) ? SEARCH_MS : COUNT_MS);
+    const inTime = () => performance.now() < until;
+    const sample: JobSummary[] = [];
     let before: string | null = null;
-    const next = (from: string | null) =>
-      this.store.asideTransaction((run) => countPage({ run }, filter, from));
     do {
-      const page: Awaited<ReturnType<typeof next>> = await next(before);
-      count += page.count;
+      const page: Found = await this.searches.page(filter, SAMPLE - sample.length, before);
+      sample.push(...page.items);
       before = page.before;
-    } while (before !== null && count <= MOST_JOBS && performance.now() < until);
-    return { count, complete: before === null && count <= MOST_JOBS };
+    } while (before !== null && sample.length < SAMPLE && inTime());
+    let count = sample.length;
+    while (before !== null && count <= MOST_JOBS && inTime()) {
+      const rest: Counted = await this.searches.count(filter, before);
+      count += rest.count;
+      before = rest.before;
+    }
+    return { count, complete: before === null && count <= MOST_JOBS, sample };
   }
 
   async #checked<T>(work: () => Promise<T>): Promise<T> {

@@ -1,5 +1,6 @@
 import {
   DatabaseRefusedError,
+  DatabaseTooSlowError,
   DatabaseUnavailableError,
   EnqueueOutcomeUnknownError,
   JobsError,
@@ -114,6 +115,11 @@ export function callerError(
     const found = "that another open transaction, or a migration, has locked what it needs";
     const consequence = `${outcomeOf(doing, false)}End that transaction sooner, or repeat the call.`;
     return new DatabaseUnavailableError(found, consequence, { cause: error });
+  }
+  if (isStatementTimeout(error)) {
+    const advice = doing === "read" || doing === "bulk" ? "Narrow the filter, or repeat" : "Repeat";
+    const consequence = `${outcomeOf(doing, false)}${advice} the call when the database has less to do.`;
+    return new DatabaseTooSlowError((error as Error).message, consequence, { cause: error });
   }
   return error;
 }

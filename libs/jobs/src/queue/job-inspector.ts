@@ -15,7 +15,6 @@ import {
   get,
 } from "../store/reads/job.js";
 import { type JobLogLine, type JobProgress, lines, progress } from "../store/reads/reports.js";
-import { list } from "../store/reads/list.js";
 import {
   type KindCounts,
   type QueueCounts,
@@ -31,6 +30,7 @@ import type { Store } from "../store/store.js";
 import { callerError } from "./failure.js";
 import type { JobNews } from "./follow.js";
 import type { Followers } from "./followers.js";
+import type { Searches } from "./searches.js";
 
 // The way to look: reads only, none of them on the hot path.
 
@@ -40,8 +40,9 @@ export interface JobPage {
   /** `after` of the next page; null when there is nothing older. */
   next: string | null;
   /**
-   * A page looks at no more than 20,000 jobs, with `error` or `payload` 5,000. When that ended it, this says how far back it looked: whatever fits and
-   * was created later has been shown. `next` goes on from there. Null otherwise.
+   * A page looks at no more than 20,000 jobs; with `error` or `payload` at no more than 5,000, and for no longer than about half
+   * a second. When that ended it, this says how far back it looked: whatever fits and was created later has been shown.
+   * `next` goes on from there. Null otherwise.
    */
   searchedBackTo: string | null;
 }
@@ -59,6 +60,7 @@ export class JobInspector {
   constructor(
     private readonly store: Store,
     private readonly followers: Followers,
+    private readonly searches: Searches,
   ) {}
 
   /** The job, whatever its state; null when there is none. @throws BadJobIdError */
@@ -72,18 +74,16 @@ export class JobInspector {
    * Jobs that fit a filter, newest first, by id: those of different processes are out of order by up to a minute, and
    * those of a transaction by as long as it had lasted. A job that changes its state between pages is neither shown
    * twice nor missed. A `key` is found at once among unfinished jobs; any other filter looks at no more than 20,000 jobs a page
-   * ({@link JobPage.searchedBackTo}), `error` and `payload` at 5,000.
-   * @throws OptionsError, BadCursorError
+   * ({@link JobPage.searchedBackTo}), `error` and `payload` at 5,000, for half a second at most. Of these a process does two
+   * at once; 20 more wait, others are refused.
+   * @throws OptionsError, BadCursorError, SearchesBusyError
    */
   async list(filter?: JobFilter, page?: PageOptions): Promise<JobPage> {
     const { filter: parsed, limit, before } = readable("list", () => parseList(filter, page));
-    const { before: next, ...found } = await this.#read(async () => {
-      const archive = await this.store.offers(2);
-      // It may take a while: no enqueue of this process waits for it.
-      return await this.store.asideTransaction(
-        async (run) => await list({ run }, parsed, limit, before, archive),
-      );
-    });
+    // It may take a while: no enqueue of this process waits for it.
+    const { before: next, ...found } = await this.#read(() =>
+      this.searches.page(parsed, limit, before),
+    );
     return { ...found, next: next === null ? null : formatCursor(next) };
   }
 

@@ -27,15 +27,23 @@ export interface QueueCounts extends Omit<KindCounts, "kind"> {
 /** How a queue is doing. */
 export interface QueueHealth {
   queue: string;
-  /** Jobs that could run now, counted up to 10,001 among the 20,001 oldest due ones of each kind and priority. */
+  /**
+   * Jobs that could run now, counted up to 10,001. Of a queue 20,001 due jobs are looked at, those that run too: the oldest of
+   * one kind and priority after the other; when these are used up, the 20 oldest of each that is left.
+   */
   backlog: number;
-  /** Age of the oldest of them in ms; 0 without. */
+  /** Age in ms of the oldest that could run now, whatever was counted; 0 without. */
   lagMs: number;
   oldestJob: string | null;
   deadLetters: number;
   /** Claims whose worker has not renewed them, among the same; counted up to 10,001. */
   expiredLeases: number;
 }
+
+/** How many due jobs of a queue health looks at, so that as many as run may stand before those that it counts. */
+const LOOKED_AT_OF_QUEUE = 20_001;
+/** The same of each kind and priority, when that is used up. */
+const LOOKED_AT_OF_LANE = 20;
 
 // From the counters, never by counting rows.
 const byState = [0, 1, 2, 3, 4, 6, 5, 7]
@@ -70,31 +78,55 @@ left join (
 group by q.id order by q.name`,
 );
 
-// One walk of what is due in each lane: the rows of finished jobs that somebody's snapshot keeps stand before it. What
-// runs stands there too, so that it looks at more rows than it counts.
+// One walk of what is due, lane after lane: the rows of finished jobs that somebody's snapshot keeps stand before it. What
+// runs stands there too, so that it looks at more rows than it counts; what one lane takes of the bound is not left for
+// the next, of which a few are looked at all the same. Where all of these run, the oldest that does not is looked for.
 const healthOfQueues = new Statement(
   "health",
   (jobs) => `
-select q.name, least(coalesce(sum(lane.free), 0), 10001),
-  coalesce((extract(epoch from now() - min(lane.oldest_at)) * 1000)::bigint, 0),
-  q.id || '-' || (array_agg(lane.oldest order by lane.oldest_at, lane.oldest) filter (where lane.oldest is not null))[1],
+with recursive walk as (
+  select q.id as queue_id, -1 as place, ${LOOKED_AT_OF_QUEUE}::bigint as budget,
+    0::bigint as free, 0::bigint as expired, null::timestamptz as oldest_at, null::bigint as oldest
+  from ${jobs}.queue q
+  where $1::text[] is null or q.name = any($1::text[])
+  union all
+  select walk.queue_id, next.place, greatest(walk.budget - head.looked, ${LOOKED_AT_OF_LANE}),
+    head.free, head.expired, coalesce(head.oldest_at, behind.run_at), coalesce(head.oldest, behind.id)
+  from walk
+  cross join lateral (
+    select coalesce(
+      (select min(l.id) from ${jobs}.lane l where l.queue_id = walk.queue_id and l.id > walk.place),
+      (select min(l.id) + 20000 from ${jobs}.lane l where l.queue_id = walk.queue_id and l.id > walk.place - 20000)) as place
+    offset 0) next
+  cross join lateral (
+    select count(*) as looked,
+      count(*) filter (where due.lease_until is null or due.lease_until < now()) as free,
+      count(*) filter (where due.lease_until < now()) as expired,
+      min(due.run_at) filter (where due.lease_until is null or due.lease_until < now()) as oldest_at,
+      (array_agg(due.id) filter (where due.lease_until is null or due.lease_until < now()))[1] as oldest
+    from (
+      select j.run_at, j.id, j.lease_until from ${jobs}.job j
+      where j.queue_id = walk.queue_id and j.lane = next.place::smallint and j.lane > -1 and j.run_at <= now()
+      order by j.run_at, j.id limit walk.budget) due) head
+  left join lateral (
+    select due.run_at, due.id
+    from (
+      select j.run_at, j.id, j.lease_until from ${jobs}.job j
+      where j.queue_id = walk.queue_id and j.lane = next.place::smallint and j.lane > -1 and j.run_at <= now()
+      order by j.run_at, j.id limit ${LOOKED_AT_OF_QUEUE}) due
+    where head.free = 0 and head.looked = walk.budget and (due.lease_until is null or due.lease_until < now())
+    limit 1) behind on true
+  where next.place is not null
+)
+select q.name, least(coalesce(sum(walk.free), 0), 10001),
+  coalesce((extract(epoch from now() - min(walk.oldest_at)) * 1000)::bigint, 0),
+  q.id || '-' || (array_agg(walk.oldest order by walk.oldest_at, walk.oldest) filter (where walk.oldest is not null))[1],
   (select coalesce(sum(n), 0) from (
     select n from ${jobs}.stat s where s.queue_id = q.id and s.state = 4
     union all select n from ${jobs}.stat_delta s where s.queue_id = q.id and s.state = 4) dead),
-  least(coalesce(sum(lane.expired), 0), 10001)
-from ${jobs}.queue q
-left join (${jobs}.lane l cross join unnest(array[0, 20000]) as aside (steps)) on l.queue_id = q.id
-left join lateral (
-  select count(*) filter (where head.lease_until is null or head.lease_until < now()) as free,
-    count(*) filter (where head.lease_until < now()) as expired,
-    min(head.run_at) filter (where head.lease_until is null or head.lease_until < now()) as oldest_at,
-    (array_agg(head.id) filter (where head.lease_until is null or head.lease_until < now()))[1] as oldest
-  from (
-    select j.run_at, j.id, j.lease_until from ${jobs}.job j
-    where j.queue_id = q.id and j.lane = (l.id + aside.steps)::smallint and j.lane > -1 and j.run_at <= now()
-    order by j.run_at, j.id limit 20001) head
-) lane on true
-where $1::text[] is null or q.name = any($1::text[])
+  least(coalesce(sum(walk.expired), 0), 10001)
+from walk
+join ${jobs}.queue q on q.id = walk.queue_id
 group by q.id
 order by q.name`,
 );
