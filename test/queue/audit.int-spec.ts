@@ -44,6 +44,22 @@ describe("the audit", () => {
     ]);
   });
 
+  it("has of long details their beginning", async () => {
+    const said = { limit: Array.from({ length: 2_000 }, (_, n) => ({ max: n, key: `"k${n}"` })) };
+    await audit.begin(deed({ details: said }));
+    await audit.begin(deed({ details: { why: "x".repeat(8_000) } }));
+    const [whole, cut] = (await audit.list()).items;
+    expect(whole!.details).toEqual({ why: "x".repeat(8_000) });
+    expect(cut!.details).toEqual({
+      cut: expect.stringMatching(/^\{"limit":\[\{"max":0,.{4000,4090}…$/),
+      characters: JSON.stringify(said).length,
+    });
+    const [{ bytes }] = (await bench.sql<{ bytes: number }>(
+      "select max(octet_length(details::text)) as bytes from jobs.audit",
+    )) as [{ bytes: number }];
+    expect(bytes).toBeLessThan(8_192);
+  });
+
   it("is listed newest first, in pages, by who, what and to what", async () => {
     const ids: string[] = [];
     for (let n = 0; n < 6; n++)

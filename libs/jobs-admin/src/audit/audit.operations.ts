@@ -31,7 +31,10 @@ export const AUDIT_SCHEMAS: Readonly<Record<string, Schema>> = {
     action: about("The id of the operation.", text),
     target: text,
     why: orNull(text),
-    details: { type: "object" },
+    details: about(
+      "Of more than 8,192 characters of JSON their beginning, as `cut`, and how many `characters` there were.",
+      { type: "object" },
+    ),
     outcome: about(
       "done, or the code of the problem; null: it was begun, and nobody heard how it ended.",
       orNull(text),
