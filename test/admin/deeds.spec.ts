@@ -238,7 +238,7 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
     expect((await admin.get("bulk?limit=1")).body).toMatchObject({ items: [{ changed: 5 }] });
     expect((await admin.delete(path)).body).toMatchObject({ state: "done", changed: 5 });
     expect(await admin.get("bulk/999")).toMatchObject({ status: 404 });
-    expect(await admin.delete("bulk/x")).toMatchObject({ body: { code: "BULK_UNKNOWN" } });
+    expect(await admin.delete("bulk/999")).toMatchObject({ body: { code: "BULK_UNKNOWN" } });
     expect((await admin.app.get(JobAudit).list({ action: "startBulk" })).items).toMatchObject([
       { outcome: "done", why: "wrong", details: { queue: "many", expected: 5 } },
       { outcome: "BULK_COUNT_DIFFERS" },
