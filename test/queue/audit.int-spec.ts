@@ -136,21 +136,29 @@ describe("a request that is repeated", () => {
     expect(await requests.take(key, "another")).toMatchObject({ what: "mine" });
   });
 
-  it("of a process that died is done a minute later, and that one has no say any more", async () => {
+  it("of a process that died is never done again, and that process may still say how it ended", async () => {
     const { fence } = (await requests.take(key, "asked")) as { fence: string };
-    await bench.sql("update jobs.request set began_at = began_at - interval '61 s'");
+    const later = async (by: string) =>
+      await bench.sql("update jobs.request set began_at = began_at - $1::interval", [by]);
+    await later("290 s");
+    expect(await requests.take(key, "asked")).toEqual({ what: "busy" });
+    await later("11 s");
+    expect(await requests.take(key, "asked")).toEqual({ what: "silent" });
     expect(await requests.take(key, "something else")).toEqual({ what: "other" });
-    const second = (await requests.take(key, "asked")) as { what: string; fence: string };
-    expect(second).toMatchObject({ what: "mine" });
+    await later("-301 s");
+    await requests.answer(key, fence, 204, undefined);
+    await later("301 s");
+    const answered = { what: "answered", status: 204, body: null };
+    expect(await requests.take(key, "asked")).toEqual(answered);
+  });
+
+  it("of which nobody knows any more is a new one, and the first has no say in it", async () => {
+    const { fence } = (await requests.take(key, "asked")) as { fence: string };
+    await bench.sql("update jobs.request set began_at = began_at - interval '25 h'");
+    expect(await requests.take(key, "asked")).toMatchObject({ what: "mine" });
     await requests.drop(key, fence);
     await requests.answer(key, fence, 500, null);
     expect(await requests.take(key, "asked")).toEqual({ what: "busy" });
-    await requests.answer(key, second.fence, 204, undefined);
-    expect(await requests.take(key, "asked")).toEqual({
-      what: "answered",
-      status: 204,
-      body: null,
-    });
   });
 
   it("is forgotten after a day, some with each new one", async () => {

@@ -14,6 +14,8 @@ export { parsePause } from "./job/pause.js";
 export { parseLimitOrder, parseQueueOrder } from "./job/queue-order.js";
 /** @internal */
 export { payloadText } from "./queue/call.js";
+/** @internal Whether a call that has failed so may have done it all the same. */
+export { mayBeDone } from "./queue/failure.js";
 export { JobsModule } from "./jobs.module.js";
 export {
   type BatchOptions,

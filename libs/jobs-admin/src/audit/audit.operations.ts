@@ -36,7 +36,7 @@ export const AUDIT_SCHEMAS: Readonly<Record<string, Schema>> = {
       { type: "object" },
     ),
     outcome: about(
-      "done, or the code of the problem; null: it was begun, and nobody heard how it ended.",
+      "done, or the code of the problem (OUTCOME_UNKNOWN, ENQUEUE_OUTCOME_UNKNOWN, INTERNAL: it may have been done); null: it was begun, and nobody heard how it ended.",
       orNull(text),
     ),
     endedAt: orNull(time),

@@ -83,7 +83,7 @@ const IDEMPOTENCY_KEY = {
   name: "Idempotency-Key",
   in: "header",
   description:
-    "1 to 255 visible characters: whoever sends the same request again within a day gets the answer of the first, with Idempotency-Replayed: true.",
+    "1 to 255 visible characters: whoever sends the same request again within a day gets the answer of the first, with Idempotency-Replayed: true. It is not done twice: where nobody knows whether it was done, that is the answer.",
   schema: text,
 };
 const LAST_EVENT_ID = {
@@ -94,8 +94,9 @@ const LAST_EVENT_ID = {
 };
 const OF_DEEDS: Readonly<Record<number, readonly string[]>> = {
   400: ["IDEMPOTENCY_KEY_INVALID"],
-  409: ["IDEMPOTENCY_KEY_BUSY"],
+  409: ["IDEMPOTENCY_KEY_BUSY", "IDEMPOTENCY_OUTCOME_UNKNOWN"],
   422: ["IDEMPOTENCY_KEY_REUSED"],
+  503: ["OUTCOME_UNKNOWN"],
 };
 
 const tagOf = ({ path }: Operation): string => path.split(/[/.]/)[0] || "root";

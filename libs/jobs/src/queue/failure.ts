@@ -41,6 +41,13 @@ export interface Meant {
   job: { id: string; kind: string; key: string | null; payload: string };
 }
 
+/** Whether what a call was to do may be done, though it has failed so; false: it is not. */
+export function mayBeDone(error: unknown): boolean {
+  if (!(error instanceof JobsError)) return true;
+  if (error instanceof DatabaseUnavailableError) return isOutcomeUnknown(error.cause);
+  return error instanceof EnqueueOutcomeUnknownError;
+}
+
 /** What a caller gets to see of a failure below; `jobs` are those that the call meant to create. */
 export function callerError(
   error: unknown,
