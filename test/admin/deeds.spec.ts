@@ -1,6 +1,6 @@
 import { jest } from "@jest/globals";
-import { JobAudit, JobRequests, defineJob } from "nestjs-pg-jobs";
-import { ADAPTERS, AdminApp, TOKENS } from "../support/admin-app.js";
+import { EnqueueOutcomeUnknownError, JobAudit, JobRequests, defineJob } from "nestjs-pg-jobs";
+import { ADAPTERS, AdminApp, TOKENS, said } from "../support/admin-app.js";
 import { handler } from "../support/handlers.js";
 import { Bench } from "../support/harness.js";
 import { until } from "../support/until.js";
@@ -75,6 +75,27 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
       await bench.sql("alter table jobs.audit add constraint closed check (false) not valid");
       expect((await admin.post(`jobs/${id}/cancel`)).status).toBe(500);
       expect(await bench.state(id)).toBe("queued");
+    });
+
+    it("has how a deed ended also when that could not be said at once, or its answer was not kept", async () => {
+      const id = await waiting();
+      const ending = jest
+        .spyOn(admin.app.get(JobAudit), "end")
+        .mockRejectedValueOnce(new Error("away"));
+      expect((await admin.post(`jobs/${id}/cancel`)).status).toBe(200);
+      await until(async () => ((await audit())[0] as { outcome: unknown }).outcome === "done", {
+        what: "it is said later",
+      });
+      expect(ending).toHaveBeenCalledTimes(2);
+      const keeping = jest
+        .spyOn(admin.app.get(JobRequests), "answer")
+        .mockRejectedValue(new Error("away"));
+      const headers = { "idempotency-key": "refused" };
+      const refused = await admin.post(`jobs/${await waiting()}/requeue`, { headers });
+      expect(said(refused)).toEqual([409, "JOB_NOT_REQUEUEABLE"]);
+      expect((await audit())[0]).toMatchObject({ outcome: "JOB_NOT_REQUEUEABLE" });
+      expect(keeping).toHaveBeenCalledTimes(1);
+      jest.restoreAllMocks();
     });
 
     it("is left out on an older schema, and what is done is done", async () => {
@@ -152,6 +173,121 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
           body: { code: "IDEMPOTENCY_KEY_INVALID" },
         });
       expect(await bench.state(two)).toBe("queued");
+    });
+
+    describe("of which nobody knows how it ended", () => {
+      const run = async (value: string) =>
+        await admin.post("schedules/fast/run", { headers: key(value) });
+      const enqueued = async () => (await bench.sql("select 1 from jobs.job")).length;
+      const MAYBE = { status: 409, body: { code: "IDEMPOTENCY_OUTCOME_UNKNOWN" } };
+      beforeEach(
+        async () =>
+          void (await admin.jobs.schedules.upsert("fast", "waits", {
+            cron: "@yearly",
+            overlap: "queue",
+          })),
+      );
+
+      it("is never done again when its process has died", async () => {
+        expect((await run("died")).status).toBe(200);
+        const silentFor = async (time: string) =>
+          await bench.sql(
+            "update jobs.request set status = null, body = null, began_at = now() - $1::interval",
+            [time],
+          );
+        // As long as POST process may take, and some more.
+        await silentFor("4 minutes");
+        expect(await run("died")).toMatchObject({
+          status: 409,
+          body: { code: "IDEMPOTENCY_KEY_BUSY" },
+        });
+        await silentFor("6 minutes");
+        const again = await run("died");
+        expect(again).toMatchObject(MAYBE);
+        expect(again.body.detail).toMatch(/may have been done.*audit.*another key/);
+        expect([await enqueued(), await audit()]).toMatchObject([1, [{ outcome: "done" }]]);
+        expect((await run("another")).status).toBe(200);
+        expect(await enqueued()).toBe(2);
+      });
+
+      it("is not done again when the answer of the database was lost, and names the job", async () => {
+        const { schedules } = admin.jobs;
+        const really = schedules.runNow.bind(schedules);
+        const lost = jest.spyOn(schedules, "runNow").mockImplementationOnce(async (name) => {
+          const { id } = await really(name);
+          throw new EnqueueOutcomeUnknownError([id]);
+        });
+        const first = await run("lost");
+        const ids = [expect.stringMatching(/^\d+-\d+$/)];
+        expect(first).toMatchObject({
+          status: 503,
+          body: { code: "ENQUEUE_OUTCOME_UNKNOWN", ids },
+        });
+        for (let n = 0; n < 2; n++)
+          expect(await run("lost")).toMatchObject({
+            ...MAYBE,
+            body: { ...MAYBE.body, ids: first.body.ids },
+          });
+        expect([await enqueued(), lost.mock.calls.length]).toEqual([1, 1]);
+        lost.mockRestore();
+      });
+
+      it("is not done again when something of ours failed after it was begun", async () => {
+        const { schedules } = admin.jobs;
+        const broken = jest.spyOn(schedules, "runNow").mockRejectedValueOnce(new Error("ours"));
+        expect((await run("ours")).status).toBe(500);
+        broken.mockRestore();
+        expect(await run("ours")).toMatchObject(MAYBE);
+        expect(await audit()).toMatchObject([{ outcome: "INTERNAL" }]);
+      });
+
+      it("is told so at once: the connection was lost while an order was written", async () => {
+        await waiting("many");
+        const { proxy, url } = await bench.line();
+        const far = await AdminApp.open(bench, adapter, undefined, {
+          jobs: { connection: { url } },
+        });
+        const body = { action: "cancel", queue: "many", expected: 1 };
+        const order = async () => await far.post("bulk", { body, headers: key("order") });
+        await far.post("bulk/preview", { body: { action: "cancel" } });
+        proxy.muteFrom("bulk as b (action");
+        const first = order();
+        await until(
+          async () => proxy.held > 0 && (await bench.sql("select 1 from jobs.bulk")).length > 0,
+          { what: "the order is written, and nobody has heard" },
+        );
+        proxy.resetAll();
+        proxy.setMode("pass");
+        const told = await first;
+        expect(told).toMatchObject({ status: 503, body: { code: "OUTCOME_UNKNOWN" } });
+        expect(told.headers.get("retry-after")).toBeNull();
+        expect(await order()).toMatchObject(MAYBE);
+        await until(
+          async () =>
+            (await bench.sql("select 1 from jobs.audit where outcome is not null")).length,
+          { what: "the audit has it" },
+        );
+        expect(await audit()).toMatchObject([{ action: "startBulk", outcome: "OUTCOME_UNKNOWN" }]);
+        expect(await bench.sql("select 1 from jobs.bulk")).toHaveLength(1);
+        await far.close();
+      });
+    });
+
+    it("may try again what a lock has kept from being done", async () => {
+      const id = await waiting();
+      const client = await bench.client();
+      for (const [lock, path, refusal] of [
+        ["select 1 from jobs.job for update", `jobs/${id}/cancel`, [409, "JOB_LOCKED"]],
+        ["lock table jobs.queue", "queues/default/pause", [503, "DATABASE_UNAVAILABLE"]],
+      ] as const) {
+        const send = async () => await admin.post(path, { headers: key(path) });
+        await client.query("begin");
+        await client.query(lock.replace("jobs.", `${bench.schema}.`));
+        expect(said(await send())).toEqual(refusal);
+        await client.query("rollback");
+        expect((await send()).status).toBe(200);
+      }
+      client.release();
     });
 
     it("is told that the first one is under way, and may try again what failed here", async () => {
@@ -238,7 +374,7 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
     expect((await admin.get("bulk?limit=1")).body).toMatchObject({ items: [{ changed: 5 }] });
     expect((await admin.delete(path)).body).toMatchObject({ state: "done", changed: 5 });
     expect(await admin.get("bulk/999")).toMatchObject({ status: 404 });
-    expect(await admin.delete("bulk/x")).toMatchObject({ body: { code: "BULK_UNKNOWN" } });
+    expect(await admin.delete("bulk/999")).toMatchObject({ body: { code: "BULK_UNKNOWN" } });
     expect((await admin.app.get(JobAudit).list({ action: "startBulk" })).items).toMatchObject([
       { outcome: "done", why: "wrong", details: { queue: "many", expected: 5 } },
       { outcome: "BULK_COUNT_DIFFERS" },

@@ -130,7 +130,16 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
       expect(said(await admin.get(`jobs/${odd}${rest}`))).toEqual([400, "JOB_ID_INVALID"]);
     for (const verb of ["cancel", "requeue"])
       expect(said(await admin.post(`jobs/${odd}/${verb}`))).toEqual([400, "JOB_ID_INVALID"]);
+    expect(said(await admin.delete(`jobs/${odd}`))).toEqual([400, "JOB_ID_INVALID"]);
   });
+
+  it.each(["zzz", "0", "01", "1-1", "%00", "-1", "9".repeat(19), LONG])(
+    "%s is no operation on many jobs",
+    async (odd) => {
+      for (const method of ["get", "delete"])
+        expect(said(await admin.call(method, `bulk/${odd}`))).toEqual([400, "PATH_INVALID"]);
+    },
+  );
 
   it.each(["%00", LONG, "%20%0A"])("%s is no name", async (odd) => {
     for (const [method, path] of [
@@ -141,7 +150,7 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
       ["post", `schedules/${odd}/pause`],
       ["delete", `schedules/${odd}/pause`],
     ] as const)
-      expect(said(await admin.call(method, path))).toEqual([400, "OPTIONS_INVALID"]);
+      expect(said(await admin.call(method, path))).toEqual([400, "PATH_INVALID"]);
   });
 
   it.each(["%FF", "%", "%E0%A4%A"])("%s is no text", async (odd) => {
@@ -160,7 +169,6 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
   it.each([
     [{ until: "2001-01-01T00:00:00Z" }, "until: expected a time to come"],
     [{ keyPath: "a" }, "keyPath: expected with key only"],
-    [{ key: "t1" }, "expected a limit or rate with a key"],
   ])("%j does not pause either", async (body, complaint) => {
     const answer = await admin.post("queues/default/pause", { as: "operator", body });
     expect(said(answer)).toEqual([400, "OPTIONS_INVALID"]);
@@ -224,13 +232,94 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
     ]);
   });
 
-  it("what was refused so far has changed nothing", async () => {
+  it("what is wrong though each member is right is refused, and what is not his to ask", async () => {
+    const reversed = {
+      createdSince: "2026-01-02T00:00:00Z",
+      createdBefore: "2026-01-01T00:00:00Z",
+    };
+    const junk = { limit: { max: 1, note: "x".repeat(60_000) }, rate: null };
+    const keys = Array.from({ length: 2_000 }, () => ({ max: 1, key: "a..b" }));
+    const calls: [string, string, object | undefined, [number, string]][] = [
+      ["post", "jobs/x/cancel", undefined, [400, "JOB_ID_INVALID"]],
+      ["post", "queues/%00/pause", {}, [400, "PATH_INVALID"]],
+      ["post", "queues/default/pause", { keyPath: "a" }, [400, "OPTIONS_INVALID"]],
+      [
+        "post",
+        "schedules/daily/pause",
+        { until: "2001-01-01T00:00:00Z" },
+        [400, "OPTIONS_INVALID"],
+      ],
+      ["delete", "queues/default/pause?keyPath=a", undefined, [400, "OPTIONS_INVALID"]],
+      ["patch", "queues/default", junk, [400, "OPTIONS_INVALID"]],
+      ["patch", "queues/default", { limit: keys, rate: null }, [400, "OPTIONS_INVALID"]],
+      ["post", "bulk", { action: "cancel", expected: 1, ...reversed }, [400, "OPTIONS_INVALID"]],
+      ["post", "bulk/preview", { action: "cancel", ...reversed }, [400, "OPTIONS_INVALID"]],
+      [
+        "post",
+        "bulk",
+        { action: "cancel", expected: 1, state: ["dead"] },
+        [400, "OPTIONS_INVALID"],
+      ],
+      [
+        "post",
+        "bulk",
+        { action: "cancel", expected: 1, payload: "a..b:1" },
+        [400, "OPTIONS_INVALID"],
+      ],
+      ["delete", "bulk/zzz", undefined, [400, "PATH_INVALID"]],
+      ["post", "process", { queue: "default", seconds: 61 }, [400, "BODY_INVALID"]],
+      ["post", `jobs/${id}/requeue`, { payload: { to: "a" } }, [403, "ROLE_TOO_WEAK"]],
+    ];
+    for (const [index, [method, path, body, expected]] of calls.entries()) {
+      const headers = { "idempotency-key": `hostile-${index}` };
+      const answer = await admin.call(method, path, { as: "operator", body, headers });
+      expect([method, path, said(answer)]).toEqual([method, path, expected]);
+    }
+    expect(
+      (await admin.post(`jobs/${id}/requeue`, { as: "operator", body: { payload: 1 } })).body,
+    ).toMatchObject({ role: "operator", needed: "admin" });
+  });
+
+  it("what was refused so far has changed nothing, and stands nowhere", async () => {
     const [row] = await bench.sql<Record<string, number>>(
-      `select (select count(*)::int from jobs.pause) as pauses, (select count(*)::int from jobs.limit_rule) as rules,
+      `select (select count(*)::int from jobs.audit) as audit, (select count(*)::int from jobs.request) as requests,
+         (select count(*)::int from jobs.bulk) as bulk, (select count(*)::int from jobs.pause) as pauses, (select count(*)::int from jobs.limit_rule) as rules,
          (select count(*)::int from jobs.job) as jobs, (select count(*)::int from jobs.done) as done,
          (select count(*)::int from jobs.schedule where paused_at is not null) as paused`,
     );
-    expect(row).toEqual({ pauses: 0, rules: 0, jobs: 1, done: 0, paused: 0 });
+    expect(row).toEqual({
+      audit: 0,
+      requests: 0,
+      bulk: 0,
+      pauses: 0,
+      rules: 0,
+      jobs: 1,
+      done: 0,
+      paused: 0,
+    });
+  });
+
+  it("what is well-formed, and refused for what is there, stands in the audit in short", async () => {
+    const headers = { "idempotency-key": "by-its-state" };
+    const keyed = await admin.post("queues/default/pause", { body: { key: "t1" } });
+    expect(said(keyed)).toEqual([400, "OPTIONS_INVALID"]);
+    expect(keyed.body.detail).toContain("expected a limit or rate with a key");
+    const limit = Array.from({ length: 2_000 }, (_, n) => ({ max: 1, key: `k${n}` }));
+    const body = { limit, rate: null };
+    expect(said(await admin.call("patch", "queues/dfault", { body, headers }))).toEqual([
+      404,
+      "QUEUE_UNKNOWN",
+    ]);
+    expect(said(await admin.delete("bulk/999"))).toEqual([404, "BULK_UNKNOWN"]);
+    const rows = await bench.sql(
+      "select outcome, octet_length(details::text) < 8192 as short from jobs.audit order by id",
+    );
+    expect(rows).toEqual(
+      ["OPTIONS_INVALID", "QUEUE_UNKNOWN", "BULK_UNKNOWN"].map((outcome) => ({
+        outcome,
+        short: true,
+      })),
+    );
   });
 
   it("what is no route is none, and other methods are none", async () => {

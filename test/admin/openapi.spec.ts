@@ -10,7 +10,12 @@ import { Bench } from "../support/harness.js";
 
 // The document: valid, complete, and enough to make a client from.
 
-type Paths = Record<string, Record<string, { operationId: string; "x-role": string }>>;
+interface Described {
+  operationId: string;
+  "x-role": string;
+  parameters: { in: string; schema: object }[];
+}
+type Paths = Record<string, Record<string, Described>>;
 interface Document extends Record<string, unknown> {
   paths: Paths;
 }
@@ -60,6 +65,33 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
     const { valid, errors } = await new Validator().validate(structuredClone(document));
     expect([valid, errors]).toEqual([true, undefined]);
     expect(document).toMatchObject({ openapi: "3.1.0", servers: [{ url: "../admin" }] });
+  });
+
+  it("says what fits in each path, and what only an admin says", () => {
+    const text = { type: "string" };
+    const fits: Record<string, object> = {
+      jobs: { ...text, pattern: expect.stringMatching(/^\^.*\$$/) },
+      bulk: { ...text, pattern: "^[1-9][0-9]{0,17}$" },
+      queues: { ...text, minLength: 1, maxLength: 64 },
+      schedules: { ...text, minLength: 1, maxLength: 64 },
+    };
+    const named = Object.entries(document.paths).filter(([path]) => path.includes("{"));
+    for (const [path, methods] of named)
+      for (const { parameters } of Object.values(methods)) {
+        const [schema, ...more] = parameters
+          .filter((one) => one.in === "path")
+          .map((one) => one.schema);
+        expect([path, schema]).toMatchObject([path, fits[path.split("/")[1]!]!]);
+        expect(more).toEqual([]);
+      }
+    expect(document.paths["/jobs/{id}/requeue"]!.post).toMatchObject({
+      "x-role": "operator",
+      requestBody: {
+        content: {
+          "application/json": { schema: { properties: { payload: { "x-role": "admin" } } } },
+        },
+      },
+    });
   });
 
   it("has every route, and nothing else", () => {

@@ -60,6 +60,22 @@ describe("the audit", () => {
     expect((await audit.list()).items).toMatchObject([{ id, outcome: "queued" }]);
   });
 
+  it("has of long details their beginning", async () => {
+    const said = { limit: Array.from({ length: 2_000 }, (_, n) => ({ max: n, key: `"k${n}"` })) };
+    await audit.begin(deed({ details: said }));
+    await audit.begin(deed({ details: { why: "x".repeat(8_000) } }));
+    const [whole, cut] = (await audit.list()).items;
+    expect(whole!.details).toEqual({ why: "x".repeat(8_000) });
+    expect(cut!.details).toEqual({
+      cut: expect.stringMatching(/^\{"limit":\[\{"max":0,.{4000,4090}…$/),
+      characters: JSON.stringify(said).length,
+    });
+    const [{ bytes }] = (await bench.sql<{ bytes: number }>(
+      "select max(octet_length(details::text)) as bytes from jobs.audit",
+    )) as [{ bytes: number }];
+    expect(bytes).toBeLessThan(8_192);
+  });
+
   it("is listed newest first, in pages, by who, what and to what", async () => {
     const ids: string[] = [];
     for (let n = 0; n < 6; n++)
@@ -136,21 +152,29 @@ describe("a request that is repeated", () => {
     expect(await requests.take(key, "another")).toMatchObject({ what: "mine" });
   });
 
-  it("of a process that died is done a minute later, and that one has no say any more", async () => {
+  it("of a process that died is never done again, and that process may still say how it ended", async () => {
     const { fence } = (await requests.take(key, "asked")) as { fence: string };
-    await bench.sql("update jobs.request set began_at = began_at - interval '61 s'");
+    const later = async (by: string) =>
+      await bench.sql("update jobs.request set began_at = began_at - $1::interval", [by]);
+    await later("290 s");
+    expect(await requests.take(key, "asked")).toEqual({ what: "busy" });
+    await later("11 s");
+    expect(await requests.take(key, "asked")).toEqual({ what: "silent" });
     expect(await requests.take(key, "something else")).toEqual({ what: "other" });
-    const second = (await requests.take(key, "asked")) as { what: string; fence: string };
-    expect(second).toMatchObject({ what: "mine" });
+    await later("-301 s");
+    await requests.answer(key, fence, 204, undefined);
+    await later("301 s");
+    const answered = { what: "answered", status: 204, body: null };
+    expect(await requests.take(key, "asked")).toEqual(answered);
+  });
+
+  it("of which nobody knows any more is a new one, and the first has no say in it", async () => {
+    const { fence } = (await requests.take(key, "asked")) as { fence: string };
+    await bench.sql("update jobs.request set began_at = began_at - interval '25 h'");
+    expect(await requests.take(key, "asked")).toMatchObject({ what: "mine" });
     await requests.drop(key, fence);
     await requests.answer(key, fence, 500, null);
     expect(await requests.take(key, "asked")).toEqual({ what: "busy" });
-    await requests.answer(key, second.fence, 204, undefined);
-    expect(await requests.take(key, "asked")).toEqual({
-      what: "answered",
-      status: 204,
-      body: null,
-    });
   });
 
   it("is forgotten after a day, some with each new one", async () => {

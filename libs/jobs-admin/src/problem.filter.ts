@@ -40,6 +40,9 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   SEARCHES_BUSY: 503,
 };
 
+/** Who repeats these may do it twice. */
+const MAYBE_DONE: ReadonlySet<string> = new Set(["ENQUEUE_OUTCOME_UNKNOWN", "OUTCOME_UNKNOWN"]);
+
 /** Answers every error as an RFC 9457 problem. For the whole app: `{ provide: APP_FILTER, useClass: ProblemFilter }`. */
 @Catch()
 export class ProblemFilter implements ExceptionFilter {
@@ -64,8 +67,8 @@ export class ProblemFilter implements ExceptionFilter {
     else if (answer.status >= 500) this.#logger.warn("Request failed", { code: answer.code });
     withoutTraces(httpAdapter, response);
     httpAdapter.setHeader(response, "content-type", "application/problem+json");
-    const again = answer.status === 503 && answer.code !== "ENQUEUE_OUTCOME_UNKNOWN";
-    if (again) httpAdapter.setHeader(response, "retry-after", "5");
+    if (answer.status === 503 && !MAYBE_DONE.has(answer.code))
+      httpAdapter.setHeader(response, "retry-after", "5");
     httpAdapter.reply(response, answer, answer.status);
   }
 }

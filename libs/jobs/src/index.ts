@@ -4,6 +4,18 @@ export { OptionsCheck } from "./job/options-check.js";
 export { parseCron } from "./job/cron.js";
 /** @internal For the packages beside this one. */
 export { upcomingTicks } from "./job/upcoming-ticks.js";
+/** @internal For the packages beside this one: what calls check before they ask the database. */
+export { parseBulkOrder, parseBulkRequest } from "./job/bulk-order.js";
+/** @internal */
+export { parseJobId } from "./job/job-id.js";
+/** @internal */
+export { parsePause } from "./job/pause.js";
+/** @internal */
+export { parseLimitOrder, parseQueueOrder } from "./job/queue-order.js";
+/** @internal */
+export { payloadText } from "./queue/call.js";
+/** @internal Whether a call that has failed so may have done it all the same. */
+export { mayBeDone } from "./queue/failure.js";
 export { JobsModule } from "./jobs.module.js";
 export {
   type BatchOptions,
@@ -19,7 +31,8 @@ export type { HealthOptions, RunWorkerOptions } from "./run-worker.options.js";
 export { JobQueue, type TransactionalQueue } from "./queue/job-queue.js";
 export type { Item } from "./queue/call.js";
 export type { JobSchedules } from "./queue/schedules.js";
-export type { JobQueues, QueuePart } from "./queue/queues.js";
+export type { JobQueues } from "./queue/queues.js";
+export type { QueuePart } from "./job/queue-order.js";
 export type { BatchItem } from "./handler/batch.js";
 export { OnEvent, type OnEventOptions } from "./handler/on-event.decorator.js";
 export {

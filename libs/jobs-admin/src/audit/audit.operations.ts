@@ -31,9 +31,12 @@ export const AUDIT_SCHEMAS: Readonly<Record<string, Schema>> = {
     action: about("The id of the operation.", text),
     target: text,
     why: orNull(text),
-    details: { type: "object" },
+    details: about(
+      "Of more than 8,192 characters of JSON their beginning, as `cut`, and how many `characters` there were.",
+      { type: "object" },
+    ),
     outcome: about(
-      "done, or the code of the problem; null: it was begun, and nobody heard how it ended.",
+      "done, or the code of the problem (OUTCOME_UNKNOWN, ENQUEUE_OUTCOME_UNKNOWN, INTERNAL: it may have been done); null: it was begun, and nobody heard how it ended.",
       orNull(text),
     ),
     endedAt: orNull(time),

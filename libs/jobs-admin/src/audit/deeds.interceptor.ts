@@ -6,16 +6,17 @@ import {
   type NestInterceptor,
 } from "@nestjs/common";
 import { HttpAdapterHost, Reflector } from "@nestjs/core";
-import { JobAudit, JobRequests } from "nestjs-pg-jobs";
+import { type Deed, JobAudit, JobRequests, mayBeDone } from "nestjs-pg-jobs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Observable, from, lastValueFrom } from "rxjs";
 import { operatorOf } from "../auth/operator.js";
-import { OPERATION, type Operation } from "../operation/operation.js";
+import { OPERATION, type Operation, isDeed } from "../operation/operation.js";
 import { problemOf } from "../problem.filter.js";
 import { type Problem, ProblemException } from "../problem.js";
 import { Snapshot } from "../stats/snapshot.js";
 import { type AnyRequest, rawOf } from "../request/raw-request.js";
 import { deedOf } from "./deed.js";
-import { askedOf, keyOf, reused, underWay } from "./repeatable.js";
+import { askedOf, keyOf, maybeDone, reused, unanswered, underWay } from "./repeatable.js";
 
 /**
  * Around every route that changes something: what is about to be done is written down, then done, then how it ended; and a
@@ -35,70 +36,103 @@ export class DeedsInterceptor implements NestInterceptor {
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const operation = this.reflector.get<Operation>(OPERATION, context.getHandler());
-    if (operation.method === "get" || operation.changes === false) return next.handle();
-    const doing = () => this.#recorded(context, operation, () => lastValueFrom(next.handle()));
-    return from(this.#once(context, doing));
+    if (!isDeed(operation)) return next.handle();
+    const deed = deedOf(operation.id, context.switchToHttp().getRequest<AnyRequest>());
+    return from(this.#once(context, deed, () => lastValueFrom(next.handle())));
   }
 
-  async #once(context: ExecutionContext, doing: () => Promise<unknown>): Promise<unknown> {
+  async #once(
+    context: ExecutionContext,
+    deed: Deed,
+    doing: () => Promise<unknown>,
+  ): Promise<unknown> {
     const http = context.switchToHttp();
     const request = http.getRequest<AnyRequest>();
     const key = keyOf(rawOf(request));
-    if (key === undefined) return await doing();
-    const { name } = operatorOf(request);
-    const mine = { operator: name, key };
+    if (key === undefined) return await this.#recorded(deed, await this.#begun(deed), doing);
+    const mine = { operator: operatorOf(request).name, key };
     const taken = await this.requests.take(mine, askedOf(request));
     if (taken.what === "other") throw reused();
     if (taken.what === "busy") throw underWay();
+    if (taken.what === "silent") throw maybeDone();
     if (taken.what === "answered") {
       this.host.httpAdapter.setHeader(http.getResponse(), "idempotency-replayed", "true");
       if (taken.status < 400) return taken.body;
       throw said(taken.body as Problem);
     }
+    const { fence } = taken;
+    // What cannot be kept, or dropped, now: who repeats it hears that it is under way, and then that it may have been done.
+    const unkept = (error: unknown) =>
+      this.#logger.warn("An answer was not kept", { error: String(error) });
+    const keep = (status: number, body: unknown) =>
+      this.requests.answer(mine, fence, status, body).catch(unkept);
+    const drop = () => this.requests.drop(mine, fence).catch(unkept);
+    const entry = await this.#begun(deed).catch(async (error: unknown) => {
+      await drop();
+      throw error;
+    });
+    try {
+      const value = await this.#recorded(deed, entry, doing);
+      await keep(200, value);
+      return value;
+    } catch (error) {
+      const problem = problemOf(error);
+      if (problem.status >= 500 && mayBeDone(error)) {
+        const again = problemOf(maybeDone(problem.ids));
+        await keep(again.status, again);
+      } else if (problem.status >= 500 || problem.code === "JOB_LOCKED") await drop();
+      else await keep(problem.status, problem);
+      throw error;
+    }
+  }
+
+  /** Written down, where there is room for it. */
+  async #begun(deed: Deed): Promise<string | undefined> {
+    return (await this.audit.kept()) ? await this.audit.begin(deed) : undefined;
+  }
+
+  async #recorded(
+    deed: Deed,
+    entry: string | undefined,
+    doing: () => Promise<unknown>,
+  ): Promise<unknown> {
     let value: unknown;
     try {
       value = await doing();
     } catch (error) {
-      const problem = problemOf(error);
-      // Who repeats what has failed on our side, or met a lock, may try again.
-      if (problem.status >= 500 || problem.code === "JOB_LOCKED")
-        await this.requests.drop(mine, taken.fence).catch(() => undefined);
-      else await this.requests.answer(mine, taken.fence, problem.status, problem);
-      throw error;
+      const told = unanswered(error);
+      await this.#ended(deed, entry, problemOf(told).code);
+      throw told;
     }
-    // It was done. Where that cannot be kept, who repeats it hears for a minute that it is under way, and not that it failed.
-    await this.requests
-      .answer(mine, taken.fence, 200, value)
-      .catch((error: unknown) =>
-        this.#logger.warn("An answer was not kept", { error: String(error) }),
-      );
+    await this.#ended(deed, entry, "done");
     return value;
   }
 
-  async #recorded(
-    context: ExecutionContext,
-    { id }: Operation,
-    doing: () => Promise<unknown>,
-  ): Promise<unknown> {
-    const deed = deedOf(id, context.switchToHttp().getRequest<AnyRequest>());
-    const entry = (await this.audit.kept()) ? await this.audit.begin(deed) : undefined;
-    const ended = async (outcome: string) => {
-      const { operator, role, action, target } = deed;
-      this.#logger.log("Operator", { operator, role, action, target, outcome });
-      this.snapshot.forget();
-      // It was done: that nobody can say so now changes nothing about that.
-      if (entry !== undefined) await this.audit.end(entry, outcome).catch(() => undefined);
-    };
-    try {
-      const value = await doing();
-      await ended("done");
-      return value;
-    } catch (error) {
-      await ended(problemOf(error).code);
-      throw error;
+  async #ended(deed: Deed, entry: string | undefined, outcome: string): Promise<void> {
+    this.snapshot.forget();
+    // It was done, or not: that nobody can say so now changes nothing about that.
+    if (entry !== undefined)
+      await this.audit.end(entry, outcome).catch(() => void this.#endLater(entry, outcome));
+    const { operator, role, action, target } = deed;
+    this.#logger.log("Operator", { operator, role, action, target, outcome });
+  }
+
+  /** While the database is away for a little; never rejects. */
+  async #endLater(entry: string, outcome: string): Promise<void> {
+    for (const seconds of PAUSES) {
+      await sleep(seconds * 1_000, undefined, { ref: false });
+      const ended = await this.audit.end(entry, outcome).then(
+        () => true,
+        () => false,
+      );
+      if (ended) return;
     }
+    this.#logger.warn("The outcome of a deed was not kept", { entry, outcome });
   }
 }
+
+/** Between the tries to say how a deed ended. */
+const PAUSES = [1, 2, 4, 8, 16, 32];
 
 const STANDARD = new Set(["type", "title", "status", "code", "detail"]);
 

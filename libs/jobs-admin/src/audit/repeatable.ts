@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { DatabaseUnavailableError, mayBeDone } from "nestjs-pg-jobs";
 import { ProblemException } from "../problem.js";
 import { inputOf } from "../request/input.js";
 import { type AnyRequest, type RawRequest, addressOf, rawOf } from "../request/raw-request.js";
@@ -40,3 +41,22 @@ export const underWay = (): ProblemException =>
     "IDEMPOTENCY_KEY_BUSY",
     "The first request under this Idempotency-Key is still under way. Repeat this one later.",
   );
+
+/** `ids`: of the jobs that it may have made. */
+export const maybeDone = (ids?: unknown): ProblemException =>
+  new ProblemException(
+    409,
+    "IDEMPOTENCY_OUTCOME_UNKNOWN",
+    "What was asked under this Idempotency-Key may have been done: nobody knows how it ended. Look at the audit, and at the job, queue or schedule itself; to do it again, take another key.",
+    ids === undefined ? {} : { ids },
+  );
+
+/** What is told of a deed that failed: one that the database was sent and did not answer may have been done. */
+export const unanswered = (error: unknown): unknown =>
+  error instanceof DatabaseUnavailableError && mayBeDone(error)
+    ? new ProblemException(
+        503,
+        "OUTCOME_UNKNOWN",
+        "The connection to the database was lost before it answered: it may have been done. Look before you repeat it.",
+      )
+    : error;

@@ -1,13 +1,21 @@
 import { Param } from "@nestjs/common";
-import { type BulkAction, type BulkPreview, type BulkView, JobBulk } from "nestjs-pg-jobs";
+import { type BulkPreview, type BulkView, JobBulk } from "nestjs-pg-jobs";
 import { type AdminOperator, Asker } from "../auth/operator.js";
 import { AdminController } from "../operation/admin-controller.decorator.js";
 import { type InputOf, Serves } from "../operation/operation.js";
 import { ProblemException } from "../problem.js";
-import { refuseSearch } from "../jobs/refusals.js";
 import { Payloads } from "../payloads/payloads.js";
 import { Input } from "../request/input.js";
-import { getBulk, listBulk, previewBulk, startBulk, stopBulk } from "./bulk.operations.js";
+import {
+  getBulk,
+  listBulk,
+  orderOf,
+  previewBulk,
+  requestOf,
+  said,
+  startBulk,
+  stopBulk,
+} from "./bulk.operations.js";
 
 const PAGE = 50;
 
@@ -19,13 +27,8 @@ export class BulkController {
   ) {}
 
   @Serves(previewBulk)
-  async preview(
-    @Asker() operator: AdminOperator,
-    @Input() { body }: InputOf<typeof previewBulk>,
-  ): Promise<BulkPreview> {
-    const { action, ...filter } = body;
-    refuseSearch(filter.payload, operator, this.payloads);
-    return await this.bulk.preview({ action: action as BulkAction, filter: said(filter) });
+  async preview(@Input() { body }: InputOf<typeof previewBulk>): Promise<BulkPreview> {
+    return await this.bulk.preview(requestOf(body));
   }
 
   @Serves(startBulk)
@@ -33,15 +36,7 @@ export class BulkController {
     @Asker() operator: AdminOperator,
     @Input() { body }: InputOf<typeof startBulk>,
   ): Promise<BulkView> {
-    const { action, expected, why, ...filter } = body;
-    refuseSearch(filter.payload, operator, this.payloads);
-    const made = await this.bulk.start({
-      action: action as BulkAction,
-      filter: said(filter),
-      expected: expected!,
-      operator: operator.name,
-      ...(why === undefined ? {} : { why }),
-    });
+    const made = await this.bulk.start(orderOf(body, operator.name));
     return this.payloads.bulk(made, operator);
   }
 
@@ -68,9 +63,3 @@ export class BulkController {
     return this.payloads.bulk(await this.bulk.stop(id), operator);
   }
 }
-
-/** Without what was not said. */
-const said = <T extends object>(values: T): { [K in keyof T]: Exclude<T[K], undefined> } =>
-  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]: Exclude<T[K], undefined>;
-  };

@@ -1,4 +1,12 @@
-import { BULK_ACTIONS, LISTED_STATES } from "nestjs-pg-jobs";
+import {
+  BULK_ACTIONS,
+  type BulkAction,
+  type BulkOrderOptions,
+  type BulkRequest,
+  LISTED_STATES,
+  parseBulkOrder,
+  parseBulkRequest,
+} from "nestjs-pg-jobs";
 import {
   type Schema,
   about,
@@ -14,8 +22,18 @@ import {
   word,
 } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
-import { anyOf, integer, key, oneOf, required, words } from "../request/field.js";
+import {
+  type ValuesOf,
+  anyOf,
+  integer,
+  key,
+  number,
+  oneOf,
+  required,
+  words,
+} from "../request/field.js";
 import { SEARCH_PROBLEMS, WHICH_JOBS, WHICH_PROBLEMS } from "../jobs/jobs.operations.js";
+import { refuseSearch } from "../jobs/refusals.js";
 
 const REQUEST = {
   action: required(oneOf("What to do to them.", BULK_ACTIONS)),
@@ -25,7 +43,36 @@ const REQUEST = {
   ),
   ...WHICH_JOBS,
 };
+const ORDER = {
+  ...REQUEST,
+  expected: required(integer("As many as the preview has counted.", 1, 100_000)),
+  why: words("Why, for those who look."),
+};
+const ONE = { id: number("As `POST bulk` answered it.") };
 const UNKNOWN = { 404: ["BULK_UNKNOWN"] };
+
+/** What a body asks to look at. */
+export function requestOf(body: ValuesOf<typeof REQUEST>): BulkRequest {
+  const { action, ...filter } = body;
+  return { action: action as BulkAction, filter: said(filter) };
+}
+
+/** What a body orders, in somebody's name. */
+export function orderOf(body: ValuesOf<typeof ORDER>, operator: string): BulkOrderOptions {
+  const { expected, why, ...request } = body;
+  return {
+    ...requestOf(request),
+    expected: expected!,
+    operator,
+    ...(why === undefined ? {} : { why }),
+  };
+}
+
+/** Without what was not said. */
+export const said = <T extends object>(values: T): { [K in keyof T]: Exclude<T[K], undefined> } =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>;
+  };
 
 export const previewBulk = operation({
   id: "previewBulk",
@@ -35,6 +82,10 @@ export const previewBulk = operation({
   changes: false,
   summary: "How many jobs an operation on many would change, and the newest of them",
   body: REQUEST,
+  check({ body }, asking) {
+    refuseSearch(body.payload, asking);
+    parseBulkRequest(requestOf(body));
+  },
   answer: object({
     count: whole,
     complete: about(
@@ -54,10 +105,10 @@ export const startBulk = operation({
   summary: "Requeue, cancel or delete many jobs",
   description:
     "Works them off in the background, from the newest to the oldest, no more than `expected`, of those that are there now.",
-  body: {
-    ...REQUEST,
-    expected: required(integer("As many as the preview has counted.", 1, 100_000)),
-    why: words("Why, for those who look."),
+  body: ORDER,
+  check({ body }, asking) {
+    refuseSearch(body.payload, asking);
+    parseBulkOrder(orderOf(body, asking.operator.name));
   },
   answer: ref("BulkOperation"),
   problems: {
@@ -85,6 +136,7 @@ export const getBulk = operation({
   id: "getBulk",
   method: "get",
   path: "bulk/:id",
+  parameters: ONE,
   role: "viewer",
   summary: "An operation on many jobs, and how far it has come",
   answer: ref("BulkOperation"),
@@ -95,6 +147,7 @@ export const stopBulk = operation({
   id: "stopBulk",
   method: "delete",
   path: "bulk/:id",
+  parameters: ONE,
   role: "operator",
   summary: "Change no more jobs; what was changed stays so",
   answer: ref("BulkOperation"),

@@ -1,9 +1,6 @@
 import { JobInspector, type JobPage, type KindDeaths } from "nestjs-pg-jobs";
-import { type AdminOperator, Asker } from "../auth/operator.js";
-import { refuseSearch } from "../jobs/refusals.js";
 import { AdminController } from "../operation/admin-controller.decorator.js";
 import { type InputOf, Serves } from "../operation/operation.js";
-import { Payloads } from "../payloads/payloads.js";
 import { Input } from "../request/input.js";
 import { listDeadLetters } from "./dead-letters.operations.js";
 
@@ -15,18 +12,11 @@ export interface DeadLetters extends JobPage {
 
 @AdminController()
 export class DeadLettersController {
-  constructor(
-    private readonly inspector: JobInspector,
-    private readonly payloads: Payloads,
-  ) {}
+  constructor(private readonly inspector: JobInspector) {}
 
   @Serves(listDeadLetters)
-  async list(
-    @Asker() operator: AdminOperator,
-    @Input() { query }: InputOf<typeof listDeadLetters>,
-  ): Promise<DeadLetters> {
+  async list(@Input() { query }: InputOf<typeof listDeadLetters>): Promise<DeadLetters> {
     const { limit, after, ...filter } = query;
-    refuseSearch(filter.payload, operator, this.payloads);
     const [page, lastHour] = await Promise.all([
       this.inspector.list({ ...filter, state: "dead" }, { limit, after }),
       after === undefined ? this.inspector.deaths("1h") : null,

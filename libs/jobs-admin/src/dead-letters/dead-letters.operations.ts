@@ -1,5 +1,6 @@
 import { about, integer, list, object, orNull, ref, text } from "../openapi/schema.js";
 import { PAGE_OF_JOBS, SEARCH_PROBLEMS, WHICH_PROBLEMS } from "../jobs/jobs.operations.js";
+import { refuseSearch } from "../jobs/refusals.js";
 import { operation } from "../operation/operation.js";
 
 export const listDeadLetters = operation({
@@ -9,6 +10,9 @@ export const listDeadLetters = operation({
   role: "viewer",
   summary: "Jobs that need a person, newest first, and what has died within the last hour",
   query: PAGE_OF_JOBS,
+  check({ query }, asking) {
+    refuseSearch(query.payload, asking);
+  },
   answer: object({
     items: list(ref("JobSummary")),
     next: orNull(text),

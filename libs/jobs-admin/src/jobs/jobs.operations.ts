@@ -1,19 +1,25 @@
-import { LISTED_STATES } from "nestjs-pg-jobs";
+import { LISTED_STATES, payloadText } from "nestjs-pg-jobs";
 import { list, object, ref, text, word } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
 import {
   anyOf,
   integer,
+  jobId,
   json,
   key,
   name,
+  only,
   part,
   payloadMatch,
   time,
   words,
 } from "../request/field.js";
+import { refusePlaceholder, refuseSearch } from "./refusals.js";
 
 const WHY = { why: words("Why, for those who look.") };
+
+/** Which one. */
+const ONE = { id: jobId("As enqueue answered it.") };
 
 const UNKNOWN = { 400: ["JOB_ID_INVALID"], 404: ["JOB_UNKNOWN"] };
 
@@ -61,6 +67,9 @@ export const listJobs = operation({
     ),
     ...PAGE_OF_JOBS,
   },
+  check({ query }, asking) {
+    refuseSearch(query.payload, asking);
+  },
   answer: ref("JobPage"),
   problems: { 400: ["CURSOR_INVALID", ...WHICH_PROBLEMS], 503: SEARCH_PROBLEMS },
 });
@@ -69,6 +78,7 @@ export const getJob = operation({
   id: "getJob",
   method: "get",
   path: "jobs/:id",
+  parameters: ONE,
   role: "viewer",
   summary: "A job with its errors, its history and the first lines of its log",
   answer: ref("JobDetails"),
@@ -79,6 +89,7 @@ export const getHistory = operation({
   id: "getHistory",
   method: "get",
   path: "jobs/:id/history",
+  parameters: ONE,
   role: "viewer",
   summary: "What happened to a job, in order",
   answer: list(ref("HistoryEvent")),
@@ -89,6 +100,7 @@ export const getLogs = operation({
   id: "getLogs",
   method: "get",
   path: "jobs/:id/logs",
+  parameters: ONE,
   role: "viewer",
   summary: "What the attempts of a job have logged, oldest lines first",
   query: {
@@ -104,14 +116,23 @@ export const requeueJob = operation({
   id: "requeueJob",
   method: "post",
   path: "jobs/:id/requeue",
+  parameters: ONE,
   role: "operator",
   summary: "Send a dead or cancelled job to its queue again",
   description: "With another payload only for an admin.",
   body: {
     ...WHY,
-    payload: json(
-      "Instead of its own; absent: its own. What was shown as [redacted] has to be said anew.",
+    payload: only(
+      "admin",
+      json(
+        "Instead of its own; absent: its own. What was shown as [redacted] has to be said anew.",
+      ),
     ),
+  },
+  check({ parameters, body }, { payloads, payloadLimit }) {
+    if (body.payload === undefined) return;
+    payloadText(parameters.id, body.payload, payloadLimit);
+    refusePlaceholder(body.payload, payloads);
   },
   answer: object({ id: text, state: word("queued") }),
   problems: {
@@ -125,6 +146,7 @@ export const cancelJob = operation({
   id: "cancelJob",
   method: "post",
   path: "jobs/:id/cancel",
+  parameters: ONE,
   role: "operator",
   summary: "Withdraw a job that waits, or ask one that runs to end",
   description:
@@ -142,6 +164,7 @@ export const deleteJob = operation({
   id: "deleteJob",
   method: "delete",
   path: "jobs/:id",
+  parameters: ONE,
   role: "operator",
   summary: "Take a job away for good, unless it runs",
   query: WHY,

@@ -1,7 +1,6 @@
 import type { CancelAnswer, JobView, PayloadMatch, RequeueAnswer } from "nestjs-pg-jobs";
 import { tooWeak } from "../auth/access.guard.js";
-import type { AdminOperator } from "../auth/operator.js";
-import { reaches } from "../auth/roles.js";
+import type { Asking } from "../operation/operation.js";
 import type { Payloads } from "../payloads/payloads.js";
 import { REDACTED } from "../payloads/redaction.js";
 import { ProblemException } from "../problem.js";
@@ -11,10 +10,8 @@ import { ProblemException } from "../problem.js";
 export const unknownJob = (id: string) =>
   new ProblemException(404, "JOB_UNKNOWN", `There is no job ${id}.`);
 
-/** Another payload is an admin's to say, and has nothing in it that is only shown. @throws ProblemException */
-export function refuseEdit(payload: unknown, operator: AdminOperator, payloads: Payloads): void {
-  if (!reaches(operator.role, "admin"))
-    throw tooWeak(operator, "admin", "Requeue it without a body, or ask somebody of that role.");
+/** A payload that is to be stored has nothing in it that is only shown. @throws ProblemException */
+export function refusePlaceholder(payload: unknown, payloads: Payloads): void {
   const place = payloads.placeholderIn(payload);
   if (place === undefined) return;
   throw new ProblemException(
@@ -27,8 +24,7 @@ export function refuseEdit(payload: unknown, operator: AdminOperator, payloads: 
 /** Who finds a job by a value in its payload knows the value. @throws ProblemException */
 export function refuseSearch(
   match: PayloadMatch | undefined,
-  operator: AdminOperator,
-  payloads: Payloads,
+  { operator, payloads }: Asking,
 ): void {
   if (match === undefined) return;
   if (!payloads.visibleTo(operator))

@@ -1,4 +1,4 @@
-import type { Operation } from "../operation/operation.js";
+import { type Operation, isDeed } from "../operation/operation.js";
 import type { Field } from "../request/field.js";
 import { type Schema, about, integer, list, ref, text } from "./schema.js";
 
@@ -7,7 +7,14 @@ const VERSION = "0.2.0";
 
 /** Codes that any route may answer, by status. */
 const COMMON: Readonly<Record<number, readonly string[]>> = {
-  400: ["QUERY_INVALID", "BODY_INVALID", "BAD_REQUEST", "OPTIONS_INVALID", "NOT_IN_ENCODING"],
+  400: [
+    "PATH_INVALID",
+    "QUERY_INVALID",
+    "BODY_INVALID",
+    "BAD_REQUEST",
+    "OPTIONS_INVALID",
+    "NOT_IN_ENCODING",
+  ],
   401: ["UNAUTHORIZED"],
   403: ["FORBIDDEN", "ROLE_TOO_WEAK", "CROSS_SITE", "LOOPBACK_ONLY"],
   413: ["PAYLOAD_TOO_LARGE"],
@@ -50,7 +57,7 @@ export function openApi(
       title: "nestjs-pg-jobs admin",
       version: VERSION,
       description:
-        "Jobs, queues, schedules and workers, for those who operate them. Each operation names the role that it needs in x-role; each role may do what those before it may: viewer, operator, admin.",
+        "Jobs, queues, schedules and workers, for those who operate them. Each operation names the role that it needs in x-role, and so does a member of a body that needs another one; each role may do what those before it may: viewer, operator, admin.",
       license: { name: "MIT", identifier: "MIT" },
     },
     // The folder of this document, whatever it lies in; no slash at the end, for each path begins with one.
@@ -72,14 +79,11 @@ export function openApi(
   };
 }
 
-/** It changes something: that is written down, and may be asked for again. */
-const isDeed = ({ method, changes }: Operation): boolean => method !== "get" && changes !== false;
-
 const IDEMPOTENCY_KEY = {
   name: "Idempotency-Key",
   in: "header",
   description:
-    "1 to 255 visible characters: whoever sends the same request again within a day gets the answer of the first, with Idempotency-Replayed: true.",
+    "1 to 255 visible characters: whoever sends the same request again within a day gets the answer of the first, with Idempotency-Replayed: true. It is not done twice: where nobody knows whether it was done, that is the answer.",
   schema: text,
 };
 const LAST_EVENT_ID = {
@@ -90,20 +94,24 @@ const LAST_EVENT_ID = {
 };
 const OF_DEEDS: Readonly<Record<number, readonly string[]>> = {
   400: ["IDEMPOTENCY_KEY_INVALID"],
-  409: ["IDEMPOTENCY_KEY_BUSY"],
+  409: ["IDEMPOTENCY_KEY_BUSY", "IDEMPOTENCY_OUTCOME_UNKNOWN"],
   422: ["IDEMPOTENCY_KEY_REUSED"],
+  503: ["OUTCOME_UNKNOWN"],
 };
 
 const tagOf = ({ path }: Operation): string => path.split(/[/.]/)[0] || "root";
 
 function described(one: Operation): object {
-  const { id, role, summary, description, query = {}, body, answer } = one;
-  const inPath = [...one.path.matchAll(/:(\w+)/g)].map(([, name]) => ({
-    name,
-    in: "path",
-    required: true,
-    schema: { type: "string" },
-  }));
+  const { id, role, summary, description, parameters = {}, query = {}, body, answer } = one;
+  const inPath = Object.entries<Field<string>>(parameters).map(
+    ([name, { schema, about: what }]) => ({
+      name,
+      in: "path",
+      required: true,
+      description: what,
+      schema,
+    }),
+  );
   const inQuery = Object.entries(query).map(([name, { schema, about: what }]) => ({
     name,
     in: "query",
@@ -139,7 +147,10 @@ function requestBody(body: Readonly<Record<string, Field<unknown>>>): object {
   const schema = {
     type: "object",
     properties: Object.fromEntries(
-      entries.map(([name, field]) => [name, about(field.about, field.schema)]),
+      entries.map(([name, { about: what, schema, role }]) => [
+        name,
+        { ...about(what, schema), ...(role === undefined ? {} : { "x-role": role }) },
+      ]),
     ),
     ...(required.length > 0 ? { required } : {}),
     additionalProperties: false,

@@ -1,21 +1,25 @@
 import { Param } from "@nestjs/common";
-import { JobQueue, type LimitOrder, type LimitView, type QueueView } from "nestjs-pg-jobs";
+import { JobQueue, type LimitView, type QueueView } from "nestjs-pg-jobs";
 import { type AdminOperator, Asker } from "../auth/operator.js";
 import { AdminController } from "../operation/admin-controller.decorator.js";
 import { type InputOf, Serves } from "../operation/operation.js";
-import { refuseHidden } from "../jobs/refusals.js";
-import { Payloads } from "../payloads/payloads.js";
 import { Input } from "../request/input.js";
 import { Snapshot } from "../stats/snapshot.js";
 import { type QueueDetails, type QueueSummary, queueList } from "./queue-list.js";
-import { getQueue, limitQueue, listQueues, pauseQueue, resumeQueue } from "./queues.operations.js";
+import {
+  getQueue,
+  limitQueue,
+  listQueues,
+  orderOf,
+  pauseQueue,
+  resumeQueue,
+} from "./queues.operations.js";
 
 @AdminController()
 export class QueuesController {
   constructor(
     private readonly snapshot: Snapshot,
     private readonly jobs: JobQueue,
-    private readonly payloads: Payloads,
   ) {}
 
   @Serves(listQueues)
@@ -47,7 +51,6 @@ export class QueuesController {
     @Asker() { name }: AdminOperator,
     @Input() { body }: InputOf<typeof pauseQueue>,
   ): Promise<QueueView> {
-    refuseHidden(body.keyPath, this.payloads);
     return await this.jobs.queues.pause(queue, { ...body, by: name });
   }
 
@@ -65,16 +68,6 @@ export class QueuesController {
     @Asker() { name }: AdminOperator,
     @Input() { body }: InputOf<typeof limitQueue>,
   ): Promise<{ limits: LimitView[] }> {
-    const { limit, rate, ...rest } = body;
-    for (const bound of [limit, rate]) refuseHidden(keyIn(bound), this.payloads);
-    // It checks them itself.
-    const order = { ...rest, limit: limit ?? undefined, rate: rate ?? undefined, by: name };
-    return { limits: await this.jobs.queues.limit(queue, order as LimitOrder) };
+    return { limits: await this.jobs.queues.limit(queue, orderOf(body, name)) };
   }
-}
-
-/** The place of a bound for each key, if it has one; what else is wrong with it is found later. */
-function keyIn(bound: unknown): string | undefined {
-  const { key } = (bound ?? {}) as { key?: unknown };
-  return typeof key === "string" ? key.slice(0, 1_000) : undefined;
 }

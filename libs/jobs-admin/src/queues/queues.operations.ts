@@ -1,7 +1,11 @@
+import { type LimitOrder, parseLimitOrder, parseQueueOrder } from "nestjs-pg-jobs";
+import { refuseHidden } from "../jobs/refusals.js";
 import { list, object, ref } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
-import { json, key, name, required, time, words } from "../request/field.js";
+import { type ValuesOf, json, key, name, required, time, words } from "../request/field.js";
 
+/** Which one. */
+const ONE = { name: name("Of this one.") };
 const UNKNOWN = { 400: ["PAYLOAD_REDACTED"], 404: ["QUEUE_UNKNOWN", "KIND_UNKNOWN"] };
 
 /** Which part of a queue is meant. */
@@ -37,6 +41,21 @@ const bounds = (schema: object) => ({
   anyOf: [schema, { type: "array", items: schema }, { type: "null" }],
 });
 
+const BOUNDS = {
+  limit: required(
+    json("How many run at once, for all jobs or for each key; null: any number.", bounds(LIMIT)),
+  ),
+  rate: required(json("How many start in any window; null: any number.", bounds(RATE))),
+  kind: name("Of this kind; absent: of the queue as a whole."),
+  ...WHY,
+};
+
+/** What a body orders, in somebody's name; the library checks it. */
+export function orderOf(body: ValuesOf<typeof BOUNDS>, by: string): LimitOrder {
+  const { limit, rate, ...rest } = body;
+  return { ...rest, limit: limit ?? undefined, rate: rate ?? undefined, by } as LimitOrder;
+}
+
 export const listQueues = operation({
   id: "listQueues",
   method: "get",
@@ -50,6 +69,7 @@ export const getQueue = operation({
   id: "getQueue",
   method: "get",
   path: "queues/:name",
+  parameters: ONE,
   role: "viewer",
   summary: "A queue, with its limits and what they count",
   answer: ref("QueueDetails"),
@@ -60,11 +80,16 @@ export const pauseQueue = operation({
   id: "pauseQueue",
   method: "post",
   path: "queues/:name/pause",
+  parameters: ONE,
   role: "operator",
   summary: "Start no job of a queue, of one of its kinds or of one key any more",
   description:
     "What runs goes on. A pause that stands is changed to what this says, its beginning stays.",
   body: { ...WHY, until: time("It goes on by itself then; absent: when it is resumed."), ...PART },
+  check({ parameters, body }, { operator, payloads }) {
+    refuseHidden(body.keyPath, payloads);
+    parseQueueOrder("pause", parameters.name, { ...body, by: operator.name });
+  },
   answer: ref("QueuePauses"),
   problems: UNKNOWN,
 });
@@ -73,9 +98,13 @@ export const resumeQueue = operation({
   id: "resumeQueue",
   method: "delete",
   path: "queues/:name/pause",
+  parameters: ONE,
   role: "operator",
   summary: "Let it go on: what is resumed is what was paused",
   query: PART,
+  check({ parameters, query }) {
+    parseQueueOrder("resume", parameters.name, query);
+  },
   answer: ref("QueuePauses"),
   problems: UNKNOWN,
 });
@@ -84,20 +113,24 @@ export const limitQueue = operation({
   id: "limitQueue",
   method: "patch",
   path: "queues/:name",
+  parameters: ONE,
   role: "operator",
   summary: "Bound a queue, or one of its kinds, in all processes",
   description:
     "Both are set together, so both are said: null takes all limits, or rates, away. It holds until the code of a worker says something else than before.",
-  body: {
-    limit: required(
-      json("How many run at once, for all jobs or for each key; null: any number.", bounds(LIMIT)),
-    ),
-    rate: required(json("How many start in any window; null: any number.", bounds(RATE))),
-    kind: name("Of this kind; absent: of the queue as a whole."),
-    ...WHY,
+  body: BOUNDS,
+  check({ parameters, body }, { operator, payloads }) {
+    for (const bound of [body.limit, body.rate]) refuseHidden(keyIn(bound), payloads);
+    parseLimitOrder(parameters.name, orderOf(body, operator.name));
   },
   answer: object({ limits: list(ref("Limit")) }),
   problems: UNKNOWN,
 });
 
 export const QUEUE_OPERATIONS = [listQueues, getQueue, pauseQueue, resumeQueue, limitQueue];
+
+/** The place of a bound for each key, if it has one; what else is wrong with it is found later. */
+function keyIn(bound: unknown): string | undefined {
+  const { key } = (bound ?? {}) as { key?: unknown };
+  return typeof key === "string" ? key.slice(0, 1_000) : undefined;
+}

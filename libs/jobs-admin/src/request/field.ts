@@ -1,12 +1,15 @@
-import type { OptionsCheck, PayloadMatch } from "nestjs-pg-jobs";
+import { type OptionsCheck, type PayloadMatch, parseJobId } from "nestjs-pg-jobs";
+import type { AdminRole } from "../auth/roles.js";
 import type { Schema } from "../openapi/schema.js";
 
-/** A parameter of a query, or a member of a body. */
+/** What stands in a path, a parameter of a query, or a member of a body. */
 export interface Field<T> {
   readonly schema: Schema;
   readonly about: string;
   /** A body without it is refused. */
   readonly required?: boolean;
+  /** Who says it has to be of this role. */
+  readonly role?: AdminRole;
   /** In a query: may be given several times, or with commas between. */
   readonly many?: boolean;
   /** Says to `check` what does not fit; undefined then, and when it is absent. */
@@ -30,6 +33,27 @@ export const name = (about: string): Field<string> => ({
   about,
   schema: { type: "string", minLength: 1, maxLength: 64, description: NAME },
   read: (check, at, value) => check.name(at, value),
+});
+
+/** The id of a job. */
+export const jobId = (about: string): Field<string> => ({
+  about,
+  schema: { type: "string", pattern: "^(0|[1-9][0-9]{0,9})-(0|[1-9][0-9]{0,18})$" },
+  read: (_check, _at, value) => {
+    // What it throws has a code of its own.
+    parseJobId(value as string);
+    return value as string;
+  },
+});
+
+/** The number of something, as text. */
+export const number = (about: string): Field<string> => ({
+  about,
+  schema: { type: "string", pattern: "^[1-9][0-9]{0,17}$" },
+  read: (check, at, value) =>
+    typeof value === "string" && /^[1-9]\d{0,17}$/.test(value)
+      ? value
+      : check.expected(at, "a number of 1..18 digits", value),
 });
 
 export const key = (about: string): Field<string> => ({
@@ -130,3 +154,6 @@ export const json = (about: string, schema: Schema = {}): Field<unknown> => ({
 
 /** The same, but a body without it is refused. */
 export const required = <T>(field: Field<T>): Field<T> => ({ ...field, required: true });
+
+/** The same, of somebody of this role only. */
+export const only = <T>(role: AdminRole, field: Field<T>): Field<T> => ({ ...field, role });

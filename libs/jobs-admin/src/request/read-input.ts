@@ -9,6 +9,13 @@ const LONGEST_QUERY = 8_192;
 /** More names than that were never meant: telling of each would take long. */
 const MOST_NAMES = 50;
 
+/** Reads what stands in a path. @throws ProblemException with all that is wrong, BadJobIdError */
+export function readParameters(given: Readonly<Record<string, string>>, fields: Fields): void {
+  checked("path", "PATH_INVALID", (check) => {
+    for (const [name, field] of Object.entries(fields)) field.read(check, name, given[name]);
+  });
+}
+
 /** Reads a query; what a framework made of it depends on the framework. @throws ProblemException with all that is wrong */
 export function readQuery(request: RawRequest, fields: Fields): Record<string, unknown> {
   return checked("query", "QUERY_INVALID", (check) => {

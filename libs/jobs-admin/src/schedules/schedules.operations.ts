@@ -1,7 +1,9 @@
+import { parsePause } from "nestjs-pg-jobs";
 import { flag, list, object, ref, text } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
-import { time, words } from "../request/field.js";
+import { name, time, words } from "../request/field.js";
 
+const ONE = { name: name("Of this one.") };
 const UNKNOWN = { 404: ["SCHEDULE_UNKNOWN"] };
 
 export const listSchedules = operation({
@@ -17,6 +19,7 @@ export const runSchedule = operation({
   id: "runSchedule",
   method: "post",
   path: "schedules/:name/run",
+  parameters: ONE,
   role: "operator",
   summary: "Enqueue a job of a schedule at once, also while it is paused",
   description:
@@ -29,12 +32,16 @@ export const pauseSchedule = operation({
   id: "pauseSchedule",
   method: "post",
   path: "schedules/:name/pause",
+  parameters: ONE,
   role: "operator",
   summary: "A schedule has no ticks until it is resumed, or `until`; they are not made up for",
   body: {
     why: words("Why, for those who look."),
     by: words("Ignored: it is who asks."),
     until: time("It goes on by itself then; absent: when it is resumed."),
+  },
+  check({ body }, { operator }) {
+    parsePause({ ...body, by: operator.name });
   },
   answer: ref("Schedule"),
   problems: UNKNOWN,
@@ -44,6 +51,7 @@ export const resumeSchedule = operation({
   id: "resumeSchedule",
   method: "delete",
   path: "schedules/:name/pause",
+  parameters: ONE,
   role: "operator",
   summary: "It goes on with the next tick from now",
   answer: ref("Schedule"),

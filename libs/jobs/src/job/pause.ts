@@ -41,3 +41,11 @@ export function readPause(check: OptionsCheck, options: PauseOptions): PauseOrde
     check.expected("until", "a time to come", until);
   return { by: words("by"), why: words("why"), until };
 }
+
+/** Checks who pauses a schedule, why, and until when. @throws OptionsError with all problems */
+export function parsePause(options: PauseOptions): PauseOrder {
+  const check = new OptionsCheck("options of pause");
+  const order = readPause(check, check.object("", options, ["by", "why", "until"]) ? options : {});
+  check.done();
+  return order;
+}

@@ -44,9 +44,13 @@ export class JobAudit {
     }
   }
 
-  /** Writes down what is about to be done; answers its id. @throws SchemaNotReadyError, DatabaseUnavailableError */
+  /**
+   * Writes down what is about to be done; answers its id. Of details of more than 8,192 characters of JSON their beginning,
+   * as `cut`. @throws SchemaNotReadyError, DatabaseUnavailableError
+   */
   async begin(deed: Deed): Promise<string> {
-    return await this.#checked(() => beginDeed(this.store, deed));
+    const written = { ...deed, details: inShort(deed.details) };
+    return await this.#checked(() => beginDeed(this.store, written));
   }
 
   /** And how it ended. */
@@ -89,6 +93,16 @@ export class JobAudit {
       throw callerError(error, this.store.schema, "audit");
     }
   }
+}
+
+const LONGEST_DETAILS = 8_192;
+/** As text in JSON it is up to twice as long. */
+const BEGINNING = LONGEST_DETAILS / 2;
+
+function inShort(details: object): object {
+  const json = JSON.stringify(details);
+  if (json.length <= LONGEST_DETAILS) return details;
+  return { cut: `${json.slice(0, BEGINNING).toWellFormed()}…`, characters: json.length };
 }
 
 function text(check: OptionsCheck, name: string, value: unknown): string | null {

@@ -48,6 +48,13 @@ export interface Meant {
   job: { id: string; kind: string; key: string | null; payload: string };
 }
 
+/** Whether what a call was to do may be done, though it has failed so; false: it is not. */
+export function mayBeDone(error: unknown): boolean {
+  if (!(error instanceof JobsError)) return true;
+  if (error instanceof DatabaseUnavailableError) return isOutcomeUnknown(error.cause);
+  return error instanceof EnqueueOutcomeUnknownError;
+}
+
 /** What a caller gets to see of a failure below; `jobs` are those that the call meant to create. */
 export function callerError(
   error: unknown,
@@ -128,7 +135,7 @@ export function callerError(
 export function refusal(error: unknown): "locked" | "slow" | "other" | undefined {
   if (error instanceof DatabaseUnavailableError)
     return isLockTimeout(error.cause) ? "locked" : undefined;
-  return isStatementTimeout(error) ? "slow" : "other";
+  return error instanceof DatabaseTooSlowError ? "slow" : "other";
 }
 
 function notInEncoding(

@@ -1,8 +1,14 @@
 import { OptionsError, UnknownKindError, UnknownQueueError } from "../job/errors.js";
-import { OptionsCheck, describe, isName, nearest, readable } from "../job/options-check.js";
-import { LIMIT_KEYS, type LimitOrder, type LimitView, parseLimits } from "../job/limit.js";
-import { type PauseOptions, type PauseOrder, readPause } from "../job/pause.js";
+import { describe, nearest, readable } from "../job/options-check.js";
+import type { LimitOrder, LimitView } from "../job/limit.js";
+import type { PauseOptions, PauseOrder } from "../job/pause.js";
 import { type ProcessOptions, parseProcessOptions } from "../job/process-options.js";
+import {
+  type QueuePart,
+  parseLimitOrder,
+  parseQueueName,
+  parseQueueOrder,
+} from "../job/queue-order.js";
 import {
   PAUSES_SINCE,
   type QueueView,
@@ -25,16 +31,6 @@ import { type ProcessReport, process } from "./process.js";
 // Queues, as those who operate them see them. What was said of a queue here, its workers heed; what it is made of
 // (slots, history, ages) is told by the workers themselves.
 
-/** What of a queue is meant. */
-export interface QueuePart {
-  /** One of its kinds; absent: all of it. */
-  kind?: string;
-  /** The jobs of this key alone, as the limit of the queue, or of the kind, reads it from their payloads. */
-  key?: string;
-  /** Which limit reads that key, if the queue, or the kind, has several with a key: where it stands in payloads. */
-  keyPath?: string;
-}
-
 /** Queues that jobs wait in: to look at, to pause, to resume, to bound. */
 export class JobQueues {
   /** @internal Made by {@link JobQueue}. */
@@ -53,7 +49,7 @@ export class JobQueues {
     return await this.#checked("read", async () => {
       const [view] = await queueViews(
         this.store,
-        readable("queue", () => checkName(queue)),
+        readable("queue", () => parseQueueName(queue)),
       );
       return view ?? null;
     });
@@ -100,7 +96,9 @@ export class JobQueues {
    */
   async limit(queue: string, order: LimitOrder): Promise<LimitView[]> {
     return await this.#limited("limit", async () => {
-      const { kind, rules, by, why } = readable("call of limit", () => parseOrder(queue, order));
+      const { kind, rules, by, why } = readable("call of limit", () =>
+        parseLimitOrder(queue, order),
+      );
       const id = await this.#find(queue, kind);
       const said = { kind: kind ?? WHOLE, rules, by, why };
       if (await this.store.transaction((run) => setRules({ run }, id, said))) {
@@ -121,7 +119,7 @@ export class JobQueues {
   async process(queue: string, options: ProcessOptions = {}): Promise<ProcessReport> {
     return await this.#checked("read", async () => {
       const parsed = readable("options of process", () => {
-        checkName(queue);
+        parseQueueName(queue);
         return parseProcessOptions(options);
       });
       const id = await this.#find(queue, parsed.kind ?? undefined);
@@ -132,7 +130,7 @@ export class JobQueues {
   /** The limits of this queue and its kinds, with what they count. @throws UnknownQueueError, SchemaNotReadyError */
   async limits(queue: string): Promise<LimitView[]> {
     return await this.#limited("read", async () => {
-      readable("queue", () => checkName(queue));
+      readable("queue", () => parseQueueName(queue));
       return await limitViews(this.store, await this.#find(queue, undefined));
     });
   }
@@ -180,7 +178,9 @@ export class JobQueues {
     change: (queueId: number, part: QueuePart, order: PauseOrder) => Promise<void>,
   ): Promise<QueueView> {
     return await this.#checked(verb, async () => {
-      const { part, order } = readable(`call of ${verb}`, () => parse(verb, queue, options));
+      const { part, order } = readable(`call of ${verb}`, () =>
+        parseQueueOrder(verb, queue, options),
+      );
       const id = await this.#find(queue, part.kind);
       await change(id, part, order);
       this.hints.changed(id);
@@ -211,67 +211,3 @@ export class JobQueues {
     }
   }
 }
-
-function checkName(queue: string): string {
-  const check = new OptionsCheck("name of a queue");
-  if (!isName(queue)) check.expected("queue", NAME, queue);
-  check.done();
-  return queue;
-}
-
-function parse(
-  verb: "pause" | "resume",
-  queue: string,
-  options: PauseOptions & QueuePart,
-): { part: QueuePart; order: PauseOrder } {
-  const check = new OptionsCheck(`call of ${verb}`);
-  if (!isName(queue)) check.expected("queue", NAME, queue);
-  const allowed = [...(verb === "pause" ? ["by", "why", "until"] : []), "kind", "key", "keyPath"];
-  const given = check.object("", options, allowed) ? options : {};
-  const kind = check.name("kind", given.kind);
-  const key = readKey(check, given.key);
-  const keyPath = readKeyPath(check, given.keyPath, key !== undefined);
-  const order = readPause(check, given);
-  check.done();
-  return {
-    part: {
-      ...(kind === undefined ? {} : { kind }),
-      ...(key === undefined ? {} : { key }),
-      ...(keyPath === undefined ? {} : { keyPath }),
-    },
-    order,
-  };
-}
-
-function readKey(check: OptionsCheck, key: unknown): string | undefined {
-  if (key === undefined) return undefined;
-  // A limit reads as many characters of a longer one from payloads.
-  const read =
-    typeof key === "string" ? Array.from(key.slice(0, 2 * MAX_KEY)).slice(0, MAX_KEY) : [];
-  const text = read.join("");
-  return KEY.test(text) ? text : check.expected("key", "a text without NUL", key);
-}
-
-function readKeyPath(check: OptionsCheck, path: unknown, keyed: boolean): string | undefined {
-  if (path === undefined) return undefined;
-  if (typeof path !== "string" || path === "")
-    return check.expected("keyPath", "where keys stand in payloads, as the limit names it", path);
-  if (!keyed) check.add("keyPath: expected with key only, which is missing");
-  return path;
-}
-
-function parseOrder(queue: string, order: LimitOrder) {
-  const check = new OptionsCheck("call of limit");
-  if (!isName(queue)) check.expected("queue", NAME, queue);
-  const known = ["kind", "by", "why", ...LIMIT_KEYS];
-  const given: Partial<LimitOrder> = check.object("", order, known) ? order : {};
-  const kind = check.name("kind", given.kind);
-  const rules = parseLimits(check, given as Record<string, unknown>) ?? [];
-  const { by, why } = readPause(check, { by: given.by, why: given.why } as PauseOptions);
-  check.done();
-  return { kind, rules, by, why };
-}
-
-const MAX_KEY = 512;
-const KEY = /^[^\0\p{Cs}]+$/u;
-const NAME = "1 to 64 characters without control characters";

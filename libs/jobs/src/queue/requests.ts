@@ -13,7 +13,7 @@ import { callerError } from "./failure.js";
 export class JobRequests {
   constructor(private readonly store: Store) {}
 
-  /** Whether it is to be done, or was, or is under way. @throws SchemaNotReadyError, DatabaseUnavailableError */
+  /** Whether it is to be done, or was, or is under way, or may have been done. @throws SchemaNotReadyError, DatabaseUnavailableError */
   async take(key: RequestKey, asked: string): Promise<Taken> {
     return await this.#checked(() => takeRequest(this.store, key, asked));
   }
@@ -22,7 +22,7 @@ export class JobRequests {
     await this.#checked(() => answerRequest(this.store, key, fence, status, body));
   }
 
-  /** It was not done: it may be tried again. */
+  /** It is known that it was not done: it may be tried again. */
   async drop(key: RequestKey, fence: string): Promise<void> {
     await this.#checked(() => dropRequest(this.store, key, fence));
   }

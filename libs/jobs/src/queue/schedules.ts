@@ -4,7 +4,7 @@ import type { Enqueued } from "../job/enqueued.js";
 import { ScheduleDeclaredError, UnknownScheduleError } from "../job/errors.js";
 import { formatJobId } from "../job/job-id.js";
 import { OptionsCheck, describe, isName, nearest, readable } from "../job/options-check.js";
-import { type PauseOptions, type PauseOrder, readPause } from "../job/pause.js";
+import { type PauseOptions, parsePause } from "../job/pause.js";
 import { type ScheduleOptions, parseSchedule } from "../job/schedule.js";
 import { nextTick } from "../job/ticks.js";
 import { TimeZone } from "../job/time-zone.js";
@@ -184,11 +184,4 @@ function named(name: string): string {
   if (!isName(name)) check.expected("name", "1..64 characters without control characters", name);
   check.done();
   return name;
-}
-
-function parsePause(options: PauseOptions): PauseOrder {
-  const check = new OptionsCheck("options of pause");
-  const order = readPause(check, check.object("", options, ["by", "why", "until"]) ? options : {});
-  check.done();
-  return order;
 }

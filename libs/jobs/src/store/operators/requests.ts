@@ -1,9 +1,10 @@
 import { type Runner, Statement } from "../../pg/statement.js";
 
-// Requests that may be repeated: who sends one again gets the answer of the first. One whose process died may be tried again
-// after a minute; after a day nobody knows it any more.
+// Requests that may be repeated: who sends one again gets the answer of the first. Of one whose process died nobody knows
+// whether it was done, so it is never done again; after a day nobody knows it any more.
 
-const SILENT = "1 minute";
+/** Longer than anything takes that a request has done. */
+const SILENT = "5 minutes";
 const KEPT = "1 day";
 
 // One that is forgotten and comes again is a new one.
@@ -22,14 +23,13 @@ values ($1::text, $2::text, $3::text)
 on conflict (operator, key) do update
 set asked = excluded.asked, began_at = excluded.began_at, status = null, body = null
 where r.began_at < now() - interval '${KEPT}'
-  or (r.status is null and r.asked = excluded.asked and r.began_at < now() - interval '${SILENT}')
 returning extract(epoch from began_at)::text`,
 );
 
 const find = new Statement(
   "find_request",
   (jobs) => `
-select r.asked = $3::text, r.status, r.body from ${jobs}.request r where r.operator = $1::text and r.key = $2::text`,
+select r.asked = $3::text, r.status, r.body, r.began_at < now() - interval '${SILENT}' from ${jobs}.request r where r.operator = $1::text and r.key = $2::text`,
 );
 
 const answer = new Statement(
@@ -52,10 +52,14 @@ export interface RequestKey {
   key: string;
 }
 
-/** `mine`: do it, under this fence. `busy`: another one is at it. `other`: the key was used for something else. */
+/**
+ * `mine`: do it, under this fence. `busy`: another one is at it. `silent`: another one was, and never said how it ended.
+ * `other`: the key was used for something else.
+ */
 export type Taken =
   | { what: "mine"; fence: string }
   | { what: "busy" }
+  | { what: "silent" }
   | { what: "other" }
   | { what: "answered"; status: number; body: unknown };
 
@@ -71,9 +75,10 @@ export async function takeRequest(
     const [found] = await runner.run(find, [operator, key, asked]);
     // Dropped meanwhile.
     if (!found) continue;
-    const [same, status, body] = found;
+    const [same, status, body, silent] = found;
     if (same !== "t") return { what: "other" };
-    if (status === null || status === undefined) return { what: "busy" };
+    if (status === null || status === undefined)
+      return { what: silent === "t" ? "silent" : "busy" };
     return {
       what: "answered",
       status: Number(status),
