@@ -16,7 +16,7 @@ export const PUBLISHED_RUNS = 5;
 /** Of the full benchmark that is a day. */
 const MOST_RUNS = 100;
 
-export const ARGUMENTS = {
+export const ARGUMENTS = /** @type {const} */ ({
   quick: { type: "boolean", default: false },
   check: { type: "boolean", default: false },
   gate: { type: "boolean", default: false },
@@ -25,7 +25,7 @@ export const ARGUMENTS = {
   only: { type: "string" },
   peers: { type: "string" },
   runs: { type: "string" },
-};
+});
 
 export class UsageError extends Error {}
 
