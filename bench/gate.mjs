@@ -26,8 +26,10 @@ export function sharesOf(medians) {
       workload,
       Object.fromEntries(
         GATE.figures.map((figure) => {
-          const floor = medians.all(workload, "floor", figure);
-          const shares = medians.all(workload, "ours", figure).map((own, run) => own / floor[run]);
+          const floor = medians.byRound(workload, "floor", figure);
+          const shares = [...medians.byRound(workload, "ours", figure)]
+            .filter(([round]) => floor.has(round))
+            .map(([round, own]) => own / floor.get(round));
           return [figure, Math.round(median(shares) * 1_000) / 1_000];
         }),
       ),

@@ -3,12 +3,14 @@ import type { Row } from "./rows.mjs";
 export interface Run {
   workload: string;
   peer: string;
+  round?: number;
   figures?: Record<string, number>;
 }
 export class Medians {
   constructor(runs: readonly Run[]);
   runs(workload: string, peer: string): number;
   all(workload: string, peer: string, figure: string): number[];
+  byRound(workload: string, peer: string, figure: string): Map<number | undefined, number>;
   of(workload: string, peer: string, figure: string): number | undefined;
 }
 export interface Judged extends Row {

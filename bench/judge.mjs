@@ -8,12 +8,12 @@ export class Medians {
   #runs = new Map();
 
   constructor(runs) {
-    for (const { workload, peer, figures = {} } of runs) {
+    for (const { workload, peer, round, figures = {} } of runs) {
       const who = keyOf(workload, peer);
       this.#runs.set(who, this.runs(workload, peer) + 1);
       for (const [figure, value] of Object.entries(figures)) {
         const key = keyOf(who, figure);
-        this.#values.set(key, [...(this.#values.get(key) ?? []), value]);
+        this.#values.set(key, [...(this.#values.get(key) ?? []), [round, value]]);
       }
     }
   }
@@ -24,11 +24,20 @@ export class Medians {
   }
 
   all(workload, peer, figure) {
-    return this.#values.get(keyOf(workload, peer, figure)) ?? [];
+    return this.#of(workload, peer, figure).map(([, value]) => value);
+  }
+
+  /** Without the rounds that went wrong. */
+  byRound(workload, peer, figure) {
+    return new Map(this.#of(workload, peer, figure));
   }
 
   of(workload, peer, figure) {
     return median(this.all(workload, peer, figure));
+  }
+
+  #of(...who) {
+    return this.#values.get(keyOf(...who)) ?? [];
   }
 }
 

@@ -1,12 +1,14 @@
 // `npm run bench`, once its dependencies and a Node.js to run on are there.
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { choose } from "./choice.mjs";
+import { commit } from "./commit.mjs";
 import { judgeShares, readBaseline, sayShare, sharesOf, writeBaseline } from "./gate.mjs";
 import { Medians, failures, judge } from "./judge.mjs";
 import { Machine } from "./machine/machine.mjs";
+import { findRedis } from "./machine/redis.mjs";
 import { parseOptions, UsageError } from "./options.mjs";
-import { ALL_PEERS, PEERS } from "./peers/index.mjs";
-import { plan } from "./plan.mjs";
+import { ALL_PEERS } from "./peers/index.mjs";
 import { report, rowsTable } from "./report.mjs";
 import { Results } from "./results.mjs";
 import { ROWS } from "./rows.mjs";
@@ -38,27 +40,15 @@ function list() {
     console.log(`${name.padEnd(22)} ${title} (${peers.join(", ")})`);
 }
 
-async function bench(options) {
-  const workloads = workloadsFor(options).filter(
-    ({ name }) => options.only?.includes(name) ?? true,
-  );
-  const machine = await Machine.start({
-    redis: !options.gate && (options.peers?.includes("bullmq-redis") ?? true),
-  });
+async function bench(options, { workloads, without, steps, redis }) {
+  const machine = await Machine.start({ redis });
   const stop = () => void machine.stop().finally(() => process.exit(1));
   for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, stop);
   const from = performance.now();
   try {
-    const asked = options.peers ?? ALL_PEERS;
-    const without = asked.filter((peer) => PEERS[peer].on === "redis" && !machine.redis);
-    const peers = asked.filter((peer) => !without.includes(peer));
-    const described = { ...(await machine.describe()), runs: options.runs, quick: options.quick };
+    const { runs, quick, complete } = options;
+    const described = { ...(await machine.describe()), commit: commit(), runs, quick };
     const results = new Results(described);
-    const steps = plan(workloads, peers, options.runs);
-    if (steps.length === 0)
-      throw new UsageError(
-        `nothing to run: ${workloads.length === 0 ? "--quick has none of the workloads" : `none of the workloads has one of the peers ${peers.join(", ")}`} (--list shows them)`,
-      );
     for (const [index, step] of steps.entries()) {
       const result = await run(machine, step);
       results.add(result);
@@ -66,7 +56,7 @@ async function bench(options) {
     }
     const minutes = ((performance.now() - from) / 60_000).toFixed(1);
     const date = new Date().toISOString().slice(0, 10);
-    const about = { ...described, minutes, date, complete: options.complete, versions: versions() };
+    const about = { ...described, minutes, date, complete, versions: versions() };
     return { about, workloads, without, results };
   } finally {
     for (const signal of ["SIGINT", "SIGTERM"]) process.off(signal, stop);
@@ -111,10 +101,19 @@ function passes({ baseline }, { results }) {
   return judged.every(({ state }) => state === "reached");
 }
 
+/** What is to be run, or a word why there is nothing. */
+function choice(options) {
+  try {
+    return choose(options, findRedis() !== undefined);
+  } catch (error) {
+    return refused(error);
+  }
+}
+
 const options = chosen();
 if (options.list) list();
 else {
-  const outcome = await bench(options).catch(refused);
+  const outcome = await bench(options, choice(options));
   if (options.gate && !passes(options, outcome)) process.exitCode = 1;
   const failed = options.gate ? [] : tell(options, outcome);
   if (outcome.results.problems.length > 0) {

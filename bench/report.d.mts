@@ -5,6 +5,8 @@ interface Titled {
   title: string;
   note?: string;
   peers: readonly string[];
+  rounds?: number;
+  leftOut?: string;
 }
 export function report(outcome: {
   about: Record<string, string | number | boolean | readonly string[]>;

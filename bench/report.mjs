@@ -1,22 +1,23 @@
 // The published table: medians, how far the runs lay apart, and ratios.
 import { FIGURES } from "./figures.mjs";
 import { spread } from "./numbers.mjs";
-import { PEERS } from "./peers/index.mjs";
+import { PEERS, REAL_PEERS } from "./peers/index.mjs";
 
 /** The whole page, in Markdown. */
 export function report({ about, workloads, medians, judged, problems }) {
-  const { machine, node, postgres, redis, runs, complete, minutes, date, versions } = about;
+  const { machine, node, postgres, redis, runs, complete, minutes, date, versions, commit } = about;
   const kind = complete ? "all of it" : "a part of it, for a first look";
   return [
     "# Benchmark",
     "",
-    `Written by \`npm run bench\`: ${kind}. ${date}, ${machine}, PostgreSQL ${postgres} (fsync and synchronous_commit on, which claims of ours and of the bare loop turn off for themselves; shared_buffers 1GB, max_wal_size 4GB), Node ${node}${redis ? ", Redis with appendonly everysec" : ", no Redis"}; ${versions.join(", ")}; ${minutes} minutes.`,
+    `Written by \`npm run bench\`: ${kind}. ${date}, commit ${commit ?? "unknown"}, ${machine}, PostgreSQL ${postgres} (fsync and synchronous_commit on, which claims of ours and of the bare loop turn off for themselves; shared_buffers 1GB, max_wal_size 4GB), Node ${node}${redis ? ", Redis with appendonly everysec" : ", no Redis"}; ${versions.join(", ")}; ${minutes} minutes.`,
     `Client and servers share the machine; compare within a table, not across machines. Medians of ${runs} ${runs === 1 ? "run" : "runs"}, the order of peers rotated; in parentheses the least and the most. Every run has checked by the peer's own tables that each job is there; where jobs run, by the handlers too, that each ran and was settled exactly once.`,
     "",
     "## What must be reached",
     "",
     ...rowsTable(judged, workloads),
     "",
+    ...lackingRows(judged, workloads),
     ...(complete
       ? [
           "Of rows that were missed before, docs/adr/0008-rows-that-are-missed.md says what holds them, and what was tried.",
@@ -28,28 +29,30 @@ export function report({ about, workloads, medians, judged, problems }) {
       : []),
     "## All figures",
     "",
-    ...workloads.flatMap((workload) => workloadSection(workload, medians)),
+    ...workloads.flatMap((workload) => workloadSection(workload, medians, runs)),
   ].join("\n");
 }
 
 /** The rows and their state alone. */
 export function rowsTable(judged, workloads) {
   const titles = new Map(workloads.map(({ name, title }) => [name, title]));
-  const peersOf = new Map(workloads.map(({ name, peers }) => [name, peers]));
   const head = ["what", "figure", "ours", "against", "ratio", "at least / at most", "state"];
   return table(
     head,
     judged
       .filter(({ workload }) => titles.has(workload))
-      .map((row) => [
-        titles.get(row.workload),
-        FIGURES[row.figure].title,
-        ...verdict(row, peersOf.get(row.workload)),
-      ]),
+      .map((row) => [titles.get(row.workload), FIGURES[row.figure].title, ...verdict(row)]),
   );
 }
 
-function verdict(row, peers) {
+function lackingRows(judged, workloads) {
+  const names = new Set(workloads.map(({ name }) => name));
+  const lacking = new Set(judged.map(({ workload }) => workload).filter((one) => !names.has(one)));
+  if (lacking.size === 0) return [];
+  return [`Without the rows of ${[...lacking].join(", ")} (bench/rows.mjs).`, ""];
+}
+
+function verdict(row) {
   const { figure, against, atLeast, atMost, state, value, base, found } = row;
   const { format } = FIGURES[figure];
   const unit = against ? " ×" : "";
@@ -57,16 +60,14 @@ function verdict(row, peers) {
   const bound = `${atLeast === undefined ? "≤" : "≥"} ${limit}${unit}`;
   const mark = ["missed", "incomplete"].includes(state) ? `**${state}**` : state;
   if (value === undefined) return ["–", against?.called ?? "", "–", bound, mark];
-  const lacking = against?.peers?.some(
-    (peer) => peers.includes(peer) && !base.among.includes(peer),
-  );
+  const lacking = against?.peers?.some((peer) => !base.among.includes(peer));
   const basis = against
     ? `${against.called}${lacking ? " of those measured" : ""}${base.by && against.peers.length > 1 ? `, ${PEERS[base.by].title}` : ""}: ${format(base.value)}`
     : "";
   return [format(value), basis, against ? `${found.toFixed(2)} ×` : "", bound, mark];
 }
 
-function workloadSection({ title, note, peers, name }, medians) {
+function workloadSection({ title, note, peers, name, rounds, leftOut }, medians, runs) {
   const figures = Object.keys(FIGURES).filter((figure) =>
     peers.some((peer) => medians.of(name, peer, figure) !== undefined),
   );
@@ -82,7 +83,20 @@ function workloadSection({ title, note, peers, name }, medians) {
       ratioToOurs(medians, name, peer, main),
     ]);
   const head = ["", ...figures.map((figure) => FIGURES[figure].title), "of ours"];
-  return [`### ${title}`, "", ...(note ? [note, ""] : []), ...table(head, rows), ""];
+  const notes = [note, fewer(rounds, runs), absent(peers, leftOut)].filter(Boolean).join(" ");
+  return [`### ${title}`, "", ...(notes ? [notes, ""] : []), ...table(head, rows), ""];
+}
+
+const fewer = (rounds, runs) =>
+  rounds < runs ? `${rounds} ${rounds === 1 ? "run" : "runs"} only.` : undefined;
+
+/** Who does not take part where others do. */
+function absent(peers, why) {
+  const [there, left] = [true, false].map((takesPart) =>
+    REAL_PEERS.filter((peer) => peers.includes(peer) === takesPart),
+  );
+  if (there.length === 0 || left.length === 0) return undefined;
+  return `Without ${left.map((peer) => PEERS[peer].title).join(" and ")}: ${why}.`;
 }
 
 function cell(values, middle, figure) {

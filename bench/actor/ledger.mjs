@@ -6,6 +6,8 @@ const STALL_MS = 250;
 /** What the handlers themselves have seen: how often each job was run, and when the first and the last began. */
 export class Ledger {
   count = 0;
+  /** Runs of jobs without a number of this run: what waits for another day has -1. */
+  strays = 0;
   first = undefined;
   last = undefined;
   stalledMs = 0;
@@ -20,6 +22,7 @@ export class Ledger {
 
   /** A run of job `n` begins; answers how many there were with this one. */
   ran(n) {
+    if (this.#runs[n] === undefined) return void this.strays++;
     const at = now();
     if (this.first === undefined) {
       this.first = at;
@@ -36,6 +39,7 @@ export class Ledger {
     const { user, system } = process.cpuUsage(this.cpuAtFirst);
     return {
       runs: this.#runs.slice(0, jobs),
+      strays: this.strays,
       startedAt: this.#startedAt,
       first: this.first,
       last: this.last,

@@ -2,8 +2,7 @@
 // made once for a peer and what it is seeded with.
 import pg from "pg";
 import { startPostgres } from "../../tools/postgres.mjs";
-
-const SETTINGS = { shared_buffers: "1GB", max_wal_size: "4GB" };
+import { SETTINGS } from "./settings.mjs";
 
 export class Cluster {
   #server;

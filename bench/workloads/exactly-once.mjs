@@ -9,7 +9,10 @@ export async function settledExactlyOnce(stage, reports, { jobs, runsEach = 1, b
     const runs = reports.reduce((sum, report) => sum + report.runs[n], 0);
     if (runs !== runsEach) wrong.push(`job ${n} ran ${runs} times instead of ${runsEach}`);
   }
+  const strays = reports.reduce((sum, report) => sum + report.strays, 0);
+  if (strays > 0) wrong.push(`${strays} jobs ran that are not of this run`);
   const { unfinished, succeeded, failed } = await stage.producer.call("tally");
+  if (unfinished < 0) wrong.push(`${-unfinished} that waited before it are gone`);
   if (unfinished > beside) wrong.push(`${unfinished} are unfinished`);
   const besides = beside - unfinished;
   if (succeeded !== null && succeeded !== jobs + besides)

@@ -6,6 +6,8 @@ export interface Workload {
   name: string;
   title: string;
   peers: readonly string[];
+  /** Why peers that somebody would use instead do not take part. */
+  leftOut?: string;
   rounds?: number;
   awaited?: boolean;
   share?: Record<string, number>;

@@ -26,9 +26,12 @@ jest.unstable_mockModule("../../libs/jobs/src/pg/statement.js", () => ({
 
 const ROWS = 1_000_000;
 const DONE = 100_000;
+const SEVERAL = 10_000;
 const DAILY = ["done", "attempt_error", "event", "job_log"];
 const TODAY = new Date().toISOString().slice(0, 10).replaceAll("-", "");
 const AT = new Date("2030-01-02T03:04:05Z");
+/** When the schedules were due that are. */
+const DUE = "2020-01-02T03:04:05Z";
 let bench: Bench;
 let hands: Hands;
 let session: Session;
@@ -166,6 +169,7 @@ const fresh = [1, 2, 3].map((id) => 5 * ROWS + id).join(",");
 const three = (field: string) =>
   `'{1,2,3}', '{"1":[1, ${field}],"2":[1, ${field}],"3":[1, ${field}]}', 1`;
 const lanes = () => `'default', '[{"lane":${lane()},"kind":"work","priority":0}]'`;
+const HEADERS = `'[{"a":1},{"a":1},null]'`;
 const keyed = (field = "") =>
   `'[{"id":${5 * ROWS},"lane":${lane()},"kind":"work","payload":{},"delay":0,"key":"k1"${field}}]'`;
 const parent = () => `${queue()}, 1, 1, 1`;
@@ -230,6 +234,24 @@ const HOT: Hot[] = [
   ...sent(["find_by_key"], FRONT, () => `${queue()}, 'work', '{k1,k2}'`, { touches: 2 }),
   ...sent(["enqueue_unless_there"], FRONT, () => `${unlike(`'["k1","k2",null]'`)}, '50'`),
   ...sent(
+    ["enqueue_unless_there_with_headers"],
+    FRONT,
+    () => `${unlike(`'["k1","k2",null]'`)}, '50', ${HEADERS}`,
+  ),
+  ...sent(["label_jobs"], FRONT, () => `${queue()}, '{1,2,3}', '{"1":{},"2":{},"3":{}}'`, {
+    touches: 3,
+  }),
+  ...sent(["find_subscribers"], FRONT, () => `'event 7', 'a', null`),
+  ...sent(["find_subscribers"], FRONT, () => `'event 7', null, '{kind 7,kind 8}'`),
+  ...sent(["due_schedules"], FRONT, () => `'{}'`),
+  ...sent(
+    ["fire_schedule"],
+    FRONT,
+    () =>
+      `'schedule 7', '${DUE}', 77, '{${5 * ROWS}}', '{"${DUE}"}', '${DUE}', '${AT.toISOString()}'`,
+    { touches: 1 },
+  ),
+  ...sent(
     ["enqueue_unique"],
     FRONT,
     () => `${queue()}, ${keyed(',"window_ms":1000')}, ${lanes()}, '50'`,
@@ -256,7 +278,9 @@ const HOT: Hot[] = [
     FRONT,
     () => `${parent()}, ${queue()}, ${keyed(',"window_ms":1000')}, ${lanes()}, '50'`,
   ),
-  ...sent(["cancel", "find_ended"], FRONT, oneJob, { touches: 1 }),
+  ...sent(["cancel", "cancel_and_tell", "find_ended"], FRONT, oneJob, { touches: 1 }),
+  // One that runs: its worker is told.
+  ...sent(["cancel_and_tell"], FRONT, () => `${queue()}, 7`, { touches: 1 }),
   ...sent(["delete", "delete_again"], FRONT, oneJob, { touches: 1 }),
   ...sent(noted("requeue"), FRONT, () => `${queue()}, ${3 * ROWS + 1}, null`),
   ...sent(["find_job", "find_job_or_archived"], FRONT, oneJob, { touches: 1 }),
@@ -264,6 +288,8 @@ const HOT: Hot[] = [
   ...sent(["get_errors", "get_errors_or_archived"], FRONT, oneJob),
   ...sent(["get_history"], FRONT, () => `${queue()}, ${2 * ROWS + 1}`, { pages: 400 }),
   ...sent(["roll_up"], FRONT, () => `20000, '(1,0)', '(2,0)'`, { sorts: true }),
+  ...sent(["remove_windows"], FRONT, () => "100"),
+  ...sent(["beat_worker"], FRONT, () => "77, 1, 0"),
   ...sent(["take_chore"], FRONT, () => `'rollup', false`),
   ...sent(["find_requested_cancels"], [CLAIM], () => `'{1,2}'`),
   ...sent(["remove_requested_cancels"], [CLAIM], () => `'{1,2}', '{1,1}', '{1,2}', '{1,1}'`),
@@ -281,6 +307,8 @@ const VACUUMED = [
   "dedup",
   "stat_delta",
   "control",
+  "schedule",
+  "subscription",
   ...DAILY.map((table) => `${table}_${TODAY}`),
 ];
 
@@ -343,7 +371,13 @@ describe.each([
   it("an enqueue reads no job, and as few pages as on an empty table", async () => {
     const alike = `${queue()}, ${lane()}, 'default', 'work', 0, 0, null, null, '{${fresh}}', '[{},{},{}]'`;
     const one = `${5 * ROWS}, null, 0, null, null, '{}', ${queue()}, 'default', ${lane()}, 'work', 0`;
-    const texts = { enqueue_one: one, enqueue_alike: alike, enqueue: unlike("null") };
+    const texts = {
+      enqueue_one: one,
+      enqueue_one_with_headers: `${one}, '{"a":1}'`,
+      enqueue_alike: alike,
+      enqueue: unlike("null"),
+      enqueue_with_headers: `${unlike("null")}, ${HEADERS}`,
+    };
     for (const way of FRONT)
       for (const [name, values] of Object.entries(texts)) {
         const nodes = await plan(name, values, way);
@@ -477,8 +511,21 @@ async function fill(): Promise<void> {
   );
   await bench.sql(
     `insert into jobs.dedup (queue_id, kind, key, job_id, expires_at)
-     select $1, 'work', 'w' || n, n, now() + interval '1 day' from generate_series(1, ${ROWS}) n`,
+     select $1, 'work', 'w' || n, n, now() + case when n <= 20 then '-1 h' else '1 day' end::interval
+     from generate_series(1, ${ROWS}) n`,
     [of],
+  );
+  // Twenty are due.
+  await bench.sql(
+    `insert into jobs.schedule (name, queue_id, lane, kind, cron, time_zone, overlap, misfire, payload, next_at, last_job)
+     select 'schedule ' || n, $1, $2, 'work', '* * * * *', 'UTC', 'skip', 'one', '{}',
+       case when n <= 20 then $3::timestamptz else now() + interval '1 day' end, 77
+     from generate_series(1, ${SEVERAL}) n`,
+    [of, at, DUE],
+  );
+  await bench.sql(
+    `insert into jobs.subscription (event, kind, queue, priority, service)
+     select 'event ' || n / 4, 'kind ' || n, 'default', 0, 'spec' from generate_series(1, ${SEVERAL}) n`,
   );
   await bench.sql(
     `insert into jobs.control (worker, queue_id, job_id, attempt)

@@ -1,18 +1,22 @@
+import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { steadily } from "../../bench/actor/callers.mjs";
 import { now } from "../../bench/actor/clock.mjs";
+import { Ledger } from "../../bench/actor/ledger.mjs";
 import { settled } from "../../bench/actor/settled.mjs";
+import { choose } from "../../bench/choice.mjs";
 import { FIGURES } from "../../bench/figures.mjs";
 import { GATE, judgeShares, readBaseline, sayShare, sharesOf } from "../../bench/gate.mjs";
 import { Medians, type Run, failures, judge as judgeOn } from "../../bench/judge.mjs";
 import { median, percentile, spread } from "../../bench/numbers.mjs";
 import { UsageError, parseOptions } from "../../bench/options.mjs";
-import { ALL_PEERS } from "../../bench/peers/index.mjs";
+import { ALL_PEERS, ON_POSTGRES, REAL_PEERS } from "../../bench/peers/index.mjs";
 import { plan } from "../../bench/plan.mjs";
-import { report } from "../../bench/report.mjs";
+import { report, rowsTable } from "../../bench/report.mjs";
 import { ROWS, type Row } from "../../bench/rows.mjs";
+import { settledExactlyOnce } from "../../bench/workloads/exactly-once.mjs";
 import { keptPace } from "../../bench/workloads/pace.mjs";
 import { tookPart } from "../../bench/workloads/took-part.mjs";
 import { type Size, WORKLOADS, sizeOf, workloadsFor } from "../../bench/workloads/index.mjs";
@@ -20,7 +24,7 @@ import { type Size, WORKLOADS, sizeOf, workloadsFor } from "../../bench/workload
 const root = path.resolve(import.meta.dirname, "../..");
 
 const runsOf = (workload: string, peer: string, ...rates: number[]): Run[] =>
-  rates.map((rate) => ({ workload, peer, figures: { rate } }));
+  rates.map((rate, round) => ({ workload, peer, round, figures: { rate } }));
 
 const everyWorkload = ["drain", "latency", "a", "b"].map((name) => ({
   name,
@@ -239,6 +243,31 @@ describe("what must be reached", () => {
     expect(awaiting).toEqual(names.filter((name) => meanwhile.test(name)));
   });
 
+  it("of a list of peers it says so when some of them were not measured", () => {
+    const [row] = ROWS.filter(({ workload }) => workload === "enqueue-16");
+    const peers = ["ours", "pg-boss", "graphile-worker"];
+    const workloads = [{ name: "enqueue-16", title: "one", peers }];
+    const medians = new Medians(peers.flatMap((peer) => runsOf("enqueue-16", peer, 9)));
+    const [, , line] = rowsTable([judgeOn(row!, medians, { workloads })], workloads);
+    expect(line).toContain("the fastest on PostgreSQL of those measured, pg-boss: 9");
+  });
+
+  it("the quick one has all who are on PostgreSQL where the fastest of them is the bound", () => {
+    const quick = workloadsFor({ quick: true });
+    const bounds = ROWS.filter(({ against }) => against?.called === "the fastest on PostgreSQL");
+    const judged = quick.filter(({ name }) => bounds.some(({ workload }) => workload === name));
+    expect(judged.map(({ name }) => name)).toEqual(["enqueue-16", "latency-idle"]);
+    for (const { peers } of judged) expect(peers).toEqual(expect.arrayContaining(ON_POSTGRES));
+  });
+
+  it("where one of those whom somebody would use is left out, it says why", () => {
+    for (const { name, peers, leftOut } of WORKLOADS) {
+      const rivals = REAL_PEERS.filter((peer) => peers.includes(peer));
+      const some = rivals.length > 0 && rivals.length < REAL_PEERS.length;
+      expect([name, leftOut !== undefined]).toEqual([name, some]);
+    }
+  });
+
   it("a peer may have a smaller share of the jobs, or its own way", () => {
     const size = { jobs: 100, callers: 64 };
     const workload = { size, share: { slow: 0.1 }, instead: { bulky: { callers: 1 } } };
@@ -306,11 +335,17 @@ describe("the command line", () => {
   it.each([
     [["--only", "drains"], '--only: expected some of drain, bulk, found "drains"'],
     [["--peers", "redis"], '--peers: expected some of ours, floor, found "redis"'],
-    [["--runs", "1e3"], '--runs: expected a whole number from 1, found "1e3"'],
-    [["--runs", "0"], '--runs: expected a whole number from 1, found "0"'],
+    [["--runs", "1e3"], '--runs: expected a whole number from 1 to 100, found "1e3"'],
+    [["--runs", "0"], '--runs: expected a whole number from 1 to 100, found "0"'],
+    [["--runs", "101"], '--runs: expected a whole number from 1 to 100, found "101"'],
+    [["--runs", "4000000000"], '--runs: expected a whole number from 1 to 100, found "4000000000"'],
     [["--fast"], "--fast"],
     [["--check", "--runs", "4"], "--check: expected at least 5 runs, or --quick, found --runs 4"],
     [["--baseline"], "--baseline: expected together with --gate"],
+    [
+      ["--gate", "--baseline", "--runs", "4"],
+      "--baseline: expected at least 5 runs, found --runs 4",
+    ],
     [["--gate", "--quick"], "--gate: expected no --quick"],
     [["--gate", "--only", "drain"], "--gate: expected no --only"],
   ])("%j is refused", (args, message) => {
@@ -319,16 +354,101 @@ describe("the command line", () => {
   });
 });
 
-describe("the gate", () => {
-  const cpu = (workload: string, peer: string, clientMs: number, serverMs: number): Run => ({
-    workload,
-    peer,
-    figures: { clientMs, serverMs, rate: 1 },
+it("options that npm has kept for itself are refused before anything is run", () => {
+  const bench = (env: NodeJS.ProcessEnv, ...args: string[]) =>
+    spawnSync(process.execPath, [path.join(root, "tools/bench.mjs"), ...args], {
+      encoding: "utf8",
+      env: { ...process.env, ...env },
+      timeout: 20_000,
+    });
+  const { status, stderr, stdout } = bench({ npm_config_quick: "true", npm_config_check: "true" });
+  expect([status, stdout]).toEqual([2, ""]);
+  expect(stderr).toContain("expected npm run bench -- --quick --check, with -- before");
+  const one = bench({ npm_config_peers: "ours", npm_config_quick: "true" }, "--quick", "--list");
+  expect([one.status, one.stderr]).toEqual([
+    2,
+    expect.stringContaining("expected npm run bench -- --peers,"),
+  ]);
+});
+
+describe("what is run of it", () => {
+  const of = (...args: string[]) =>
+    parseOptions(args, { workloads: WORKLOADS.map(({ name }) => name), peers: ALL_PEERS });
+
+  it("without a Redis it is the others, and a Redis is started for those who need it", () => {
+    const here = choose(of("--only", "drain,drain-400k"), false);
+    expect(here).toMatchObject({ without: ["bullmq-redis"], redis: false });
+    expect(here.steps.map(({ peer }) => peer)).not.toContain("bullmq-redis");
+    expect(choose(of("--only", "drain"), true)).toMatchObject({ without: [], redis: true });
+    for (const args of [["--only", "drain-400k"], ["--peers", "ours"], ["--gate"]])
+      expect(choose(of(...args), true)).toMatchObject({ without: [], redis: false });
   });
-  const pairs = (workload: string, ours: [number, number], floor: [number, number]) => [
-    cpu(workload, "ours", ...ours),
-    cpu(workload, "floor", ...floor),
-  ];
+
+  it.each([
+    [
+      ["--peers", "bullmq-redis"],
+      "nothing to run: bullmq-redis needs a Redis, and there is no redis-server in the PATH",
+    ],
+    [
+      ["--only", "bulk-4", "--quick"],
+      "nothing to run: there is nothing of the workloads bulk-4 with --quick (--list",
+    ],
+    [
+      ["--only", "drain-1m", "--peers", "pg-boss"],
+      "nothing to run: there is nothing of the workloads drain-1m with the peers pg-boss (--list",
+    ],
+    [["--check", "--only", "bulk-4", "--peers", "ours"], "--check: no row is about bulk-4"],
+  ])("%j is refused", (args, message) => {
+    expect(() => choose(of(...args), false)).toThrow(UsageError);
+    expect(() => choose(of(...args), false)).toThrow(message);
+  });
+});
+
+describe("exactly once", () => {
+  const seen = (...numbers: number[]) => {
+    const ledger = new Ledger({ jobs: 2 });
+    for (const n of numbers) ledger.ran(n);
+    return ledger.report(2);
+  };
+  const judged = async (
+    reports: ReturnType<typeof seen>[],
+    tally: Record<string, number | null> = {},
+  ) =>
+    await settledExactlyOnce(
+      { producer: { call: async () => ({ unfinished: 0, succeeded: 2, failed: 0, ...tally }) } },
+      reports,
+      { jobs: 2 },
+    );
+
+  it("is each job by one of the workers, and nothing left", async () => {
+    await judged([seen(0), seen(1)]);
+    await expect(judged([seen(0)])).rejects.toThrow("job 1 ran 0 times instead of 1");
+    await expect(judged([seen(0, 1), seen(1)])).rejects.toThrow("job 1 ran 2 times instead of 1");
+    await expect(judged([seen(0, 1)], { unfinished: 1 })).rejects.toThrow("1 are unfinished");
+  });
+
+  it("is none that was to wait", async () => {
+    await expect(judged([seen(0, 1, -1)])).rejects.toThrow("1 jobs ran that are not of this run");
+    await expect(judged([seen(0, 1)], { unfinished: -1, succeeded: null })).rejects.toThrow(
+      "1 that waited before it are gone",
+    );
+  });
+});
+
+describe("the gate", () => {
+  const cpu = (
+    round: number,
+    workload: string,
+    peer: string,
+    clientMs: number,
+    serverMs: number,
+  ): Run => ({ workload, peer, round, figures: { clientMs, serverMs, rate: 1 } });
+  const pairs = (
+    workload: string,
+    ours: [number, number],
+    floor: [number, number],
+    round = 0,
+  ): [Run, Run] => [cpu(round, workload, "ours", ...ours), cpu(round, workload, "floor", ...floor)];
   const medians = new Medians([
     ...pairs("enqueue-16", [12, 9], [10, 10]),
     ...pairs("drain", [8, 15], [4, 10]),
@@ -349,13 +469,26 @@ describe("the gate", () => {
       retries: { clientMs: 2, serverMs: 1 },
     });
     const crowded = new Medians([
-      ...pairs("drain", [8, 15], [4, 10]),
-      ...pairs("drain", [80, 150], [40, 100]),
-      ...pairs("drain", [8, 15], [4.2, 10]),
-      ...pairs("drain", [82, 150], [40, 100]),
-      ...pairs("drain", [80, 150], [42, 100]),
+      ...pairs("drain", [8, 15], [4, 10], 0),
+      ...pairs("drain", [80, 150], [40, 100], 1),
+      ...pairs("drain", [8, 15], [4.2, 10], 2),
+      ...pairs("drain", [82, 150], [40, 100], 3),
+      ...pairs("drain", [80, 150], [42, 100], 4),
     ]);
     expect(sharesOf(crowded)["drain"]).toEqual({ clientMs: 2, serverMs: 1.5 });
+  });
+
+  it("a run that went wrong leaves the others with the floor of their own round", () => {
+    const [, floor] = pairs("drain", [0, 0], [40, 100], 0);
+    const found = sharesOf(
+      new Medians([
+        { workload: "drain", peer: "ours", round: 0 },
+        floor,
+        ...pairs("drain", [8, 15], [4, 10], 1),
+        ...pairs("drain", [80, 150], [40, 100], 2),
+      ]),
+    );
+    expect(found["drain"]).toEqual({ clientMs: 2, serverMs: 1.5 });
   });
 
   it("lets nothing pass that has become dearer, nor what was not measured", () => {
@@ -397,7 +530,16 @@ describe("the gate", () => {
 
 it("the page has the rows, medians with their spread, and what went wrong", () => {
   const peers = ["ours", "pg-boss", "graphile-worker"];
-  const workloads = [{ name: "drain", title: "drain it", note: "From first to last.", peers }];
+  const workloads = [
+    {
+      name: "drain",
+      title: "drain it",
+      note: "From first to last.",
+      leftOut: "there is no time",
+      rounds: 1,
+      peers,
+    },
+  ];
   const runs = [
     ...runsOf("drain", "ours", 120_000, 130_000, 100_000),
     ...runsOf("drain", "pg-boss", 40_000),
@@ -416,10 +558,14 @@ it("the page has the rows, medians with their spread, and what went wrong", () =
       date: "d",
       complete: false,
       versions: ["pg-boss 12.38.0"],
+      commit: "abc1234 with changes",
     },
     workloads,
     medians,
-    judged: [judge({ ...row, against }, medians)],
+    judged: [
+      judge({ ...row, against }, medians),
+      judge({ workload: "latency", figure: "p99", atMost: 5 }, medians),
+    ],
     problems: [{ workload: "drain", peer: "pg-boss", round: 1, problem: "one ran twice\n at x" }],
   });
   expect(page).toContain(
@@ -427,7 +573,11 @@ it("the page has the rows, medians with their spread, and what went wrong", () =
   );
   expect(page).toContain("a part of it, for a first look");
   expect(page).toContain("pg-boss 12.38.0; 1 minutes");
-  expect(page).toContain("From first to last.");
+  expect(page).toContain("commit abc1234 with changes");
+  expect(page).toContain("Without the rows of latency (bench/rows.mjs).");
+  expect(page).toContain(
+    "From first to last. 1 run only. Without BullMQ on PostgreSQL and BullMQ on Redis: there is no time.",
+  );
   expect(page).toContain("| nestjs-pg-jobs | 120.0k (100.0k–130.0k) | 1.00 × |");
   expect(page).toContain("| pg-boss | 40.0k | 0.33 × |");
   expect(page).toContain("- drain, pg-boss, run 2: one ran twice");

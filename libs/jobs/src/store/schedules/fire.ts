@@ -47,7 +47,8 @@ limit ${MAX_DUE}`,
 );
 
 // Whoever finds tick and newest job as he saw them has the tick: a lock that was waited for would let in one who looks for
-// the job before with a snapshot older than that job.
+// the job before with a snapshot older than that job. OFFSET 0 keeps that look by its index, and so does the
+// name of the schedule: tables that a vacuum has found empty would be read whole.
 const fireSchedule = new Statement(
   "fire_schedule",
   (jobs) => `
@@ -65,13 +66,13 @@ with due as materialized (
   cross join rows from (unnest($4::bigint[]), unnest($5::timestamptz[])) with ordinality as t (id, at, place)
   where t.at > coalesce(d.last_at, '-infinity') -- the server's clock may have gone back
     and (d.overlap = 'queue' or (t.place = 1 and not exists (
-      select from ${jobs}.job j where j.id = d.last_job and j.queue_id = d.queue_id)))
+      select from ${jobs}.job j where j.id = d.last_job and j.queue_id = d.queue_id offset 0)))
   returning id
 )
 update ${jobs}.schedule s
 set last_at = greatest(s.last_at, $6::timestamptz), next_at = $7::timestamptz, last_job = coalesce((select max(id) from fired), s.last_job),
   paused_at = null, paused_until = null, paused_by = null, paused_why = null
-from due where s.name = due.name
+from due where s.name = $1::text
 returning (select coalesce(json_agg(id::text), '[]') from fired)::text`,
 );
 
