@@ -3,7 +3,7 @@ import { JobQueue, type LimitOrder, type LimitView, type QueueView } from "nestj
 import { type AdminOperator, Asker } from "../auth/operator.js";
 import { AdminController } from "../operation/admin-controller.decorator.js";
 import { type InputOf, Serves } from "../operation/operation.js";
-import { refuseHidden } from "../jobs/refusals.js";
+import { refuseKey, refusePlaces } from "../jobs/refusals.js";
 import { Payloads } from "../payloads/payloads.js";
 import { Input } from "../request/input.js";
 import { Snapshot } from "../stats/snapshot.js";
@@ -24,11 +24,11 @@ export class QueuesController {
   }
 
   @Serves(getQueue)
-  async get(@Param("name") queue: string): Promise<QueueDetails> {
+  async get(@Param("name") queue: string, @Asker() operator: AdminOperator): Promise<QueueDetails> {
     // Refuses a queue that nobody knows.
     const limits = await this.jobs.queues.limits(queue);
     const found = (await this.#summary(queue)) ?? (await this.#newest(queue));
-    return { ...found, limits };
+    return { ...found, limits: this.payloads.limits(limits, operator) };
   }
 
   async #summary(queue: string): Promise<QueueSummary | undefined> {
@@ -44,37 +44,63 @@ export class QueuesController {
   @Serves(pauseQueue)
   async pause(
     @Param("name") queue: string,
-    @Asker() { name }: AdminOperator,
+    @Asker() operator: AdminOperator,
     @Input() { body }: InputOf<typeof pauseQueue>,
   ): Promise<QueueView> {
-    refuseHidden(body.keyPath, this.payloads);
-    return await this.jobs.queues.pause(queue, { ...body, by: name });
+    const meant = await this.#meant(queue, body, operator);
+    return await this.jobs.queues.pause(queue, { ...body, ...meant, by: operator.name });
   }
 
   @Serves(resumeQueue)
   async resume(
     @Param("name") queue: string,
+    @Asker() operator: AdminOperator,
     @Input() { query }: InputOf<typeof resumeQueue>,
   ): Promise<QueueView> {
-    return await this.jobs.queues.resume(queue, query);
+    return await this.jobs.queues.resume(queue, {
+      ...query,
+      ...(await this.#meant(queue, query, operator)),
+    });
+  }
+
+  /** The limit whose key is meant, where it is the only one: if the operator may see what it reads. @throws ProblemException */
+  async #meant(
+    queue: string,
+    { kind = null, key, keyPath }: { kind?: string | null; key?: string; keyPath?: string },
+    operator: AdminOperator,
+  ): Promise<{ keyPath?: string }> {
+    if (key === undefined) return {};
+    // Before he is told which limits there are.
+    refuseKey(key, keyPath === undefined ? [] : [keyPath], operator, this.payloads);
+    if (keyPath !== undefined) return {};
+    const limits = await this.jobs.queues.limits(queue);
+    const paths = limits.flatMap((one) => (one.kind === kind && one.key !== null ? one.key : []));
+    if (paths.length !== 1) return {};
+    refuseKey(key, paths, operator, this.payloads);
+    // Another one may take its place meanwhile.
+    return { keyPath: paths[0]! };
   }
 
   @Serves(limitQueue)
   async limit(
     @Param("name") queue: string,
-    @Asker() { name }: AdminOperator,
+    @Asker() operator: AdminOperator,
     @Input() { body }: InputOf<typeof limitQueue>,
   ): Promise<{ limits: LimitView[] }> {
     const { limit, rate, ...rest } = body;
-    for (const bound of [limit, rate]) refuseHidden(keyIn(bound), this.payloads);
+    refusePlaces([limit, rate].flatMap(placesIn), operator, this.payloads);
+    const by = operator.name;
     // It checks them itself.
-    const order = { ...rest, limit: limit ?? undefined, rate: rate ?? undefined, by: name };
-    return { limits: await this.jobs.queues.limit(queue, order as LimitOrder) };
+    const order = { ...rest, limit: limit ?? undefined, rate: rate ?? undefined, by };
+    const limits = await this.jobs.queues.limit(queue, order as LimitOrder);
+    return { limits: this.payloads.limits(limits, operator) };
   }
 }
 
-/** The place of a bound for each key, if it has one; what else is wrong with it is found later. */
-function keyIn(bound: unknown): string | undefined {
-  const { key } = (bound ?? {}) as { key?: unknown };
-  return typeof key === "string" ? key.slice(0, 1_000) : undefined;
+/** The places of bounds for each key; what else is wrong with them is found later. */
+function placesIn(bounds: unknown): string[] {
+  return [bounds].flat().flatMap((bound: unknown) => {
+    const { key } = (bound ?? {}) as { key?: unknown };
+    return typeof key === "string" ? key.slice(0, 1_000) : [];
+  });
 }
