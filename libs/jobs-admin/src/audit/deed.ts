@@ -20,10 +20,9 @@ export function deedOf(action: string, request: AnyRequest): Deed {
     action,
     target: storable(target).slice(0, 200),
     why: typeof why === "string" ? storable(why) : null,
-    details: JSON.parse(
-      JSON.stringify(
-        { ...said, ...ofPayload(action, payload), ...ofKey(action, said.key) },
-        (_, value) => (typeof value === "string" ? storable(value) : (value as unknown)),
+    details: storableJson(
+      JSON.parse(
+        JSON.stringify({ ...said, ...ofPayload(action, payload), ...ofKey(action, said.key) }),
       ),
     ) as object,
   };
@@ -43,3 +42,13 @@ const ofKey = (action: string, key: unknown): object =>
 
 /** What stands in a path may be anything; PostgreSQL takes no NUL, and no half of a character. */
 const storable = (text: string): string => text.toWellFormed().replaceAll("\0", "\uFFFD");
+
+/** Names of members too; a body is not deeper than `request/bodies.ts` lets through. */
+function storableJson(value: unknown): unknown {
+  if (typeof value === "string") return storable(value);
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(storableJson);
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => [storable(name), storableJson(item)]),
+  );
+}

@@ -34,7 +34,7 @@ const RATE = {
 };
 /** One, several, or null: none. */
 const bounds = (schema: object) => ({
-  anyOf: [schema, { type: "array", items: schema }, { type: "null" }],
+  anyOf: [schema, { type: "array", items: schema, maxItems: 100 }, { type: "null" }],
 });
 
 export const listQueues = operation({
