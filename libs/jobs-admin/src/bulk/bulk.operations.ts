@@ -14,7 +14,8 @@ import {
   word,
 } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
-import { anyOf, integer, key, oneOf, required, words } from "../request/field.js";
+import { anyOf, integer, key, oneOf, required } from "../request/field.js";
+import { WHY } from "../request/why.js";
 import { WHICH_JOBS, WHICH_PROBLEMS } from "../jobs/jobs.operations.js";
 
 const REQUEST = {
@@ -50,7 +51,7 @@ export const startBulk = operation({
   body: {
     ...REQUEST,
     expected: required(integer("As many as the preview has counted.", 1, 100_000)),
-    why: words("Why, for those who look."),
+    ...WHY,
   },
   answer: ref("BulkOperation"),
   problems: { 400: WHICH_PROBLEMS, 409: ["BULK_COUNT_DIFFERS"], 422: ["BULK_TOO_LARGE"] },
@@ -85,6 +86,7 @@ export const stopBulk = operation({
   path: "bulk/:id",
   role: "operator",
   summary: "Change no more jobs; what was changed stays so",
+  query: WHY,
   answer: ref("BulkOperation"),
   problems: UNKNOWN,
 });

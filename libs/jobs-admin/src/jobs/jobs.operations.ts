@@ -1,19 +1,8 @@
 import { LISTED_STATES } from "nestjs-pg-jobs";
 import { list, object, ref, text, word } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
-import {
-  anyOf,
-  integer,
-  json,
-  key,
-  name,
-  part,
-  payloadMatch,
-  time,
-  words,
-} from "../request/field.js";
-
-const WHY = { why: words("Why, for those who look.") };
+import { anyOf, integer, json, key, name, part, payloadMatch, time } from "../request/field.js";
+import { WHY } from "../request/why.js";
 
 const UNKNOWN = { 400: ["JOB_ID_INVALID"], 404: ["JOB_UNKNOWN"] };
 

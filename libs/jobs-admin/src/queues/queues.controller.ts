@@ -57,10 +57,9 @@ export class QueuesController {
     @Asker() operator: AdminOperator,
     @Input() { query }: InputOf<typeof resumeQueue>,
   ): Promise<QueueView> {
-    return await this.jobs.queues.resume(queue, {
-      ...query,
-      ...(await this.#meant(queue, query, operator)),
-    });
+    const { why: _, ...part } = query;
+    const meant = await this.#meant(queue, part, operator);
+    return await this.jobs.queues.resume(queue, { ...part, ...meant });
   }
 
   /** The limit whose key is meant, where it is the only one: if the operator may see what it reads. @throws ProblemException */

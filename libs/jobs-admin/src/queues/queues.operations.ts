@@ -1,6 +1,7 @@
 import { list, object, ref } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
 import { json, key, name, required, time, words } from "../request/field.js";
+import { WHY, WHY_AND_BY } from "../request/why.js";
 
 const UNKNOWN = { 400: ["PAYLOAD_REDACTED"], 404: ["QUEUE_UNKNOWN", "KIND_UNKNOWN"] };
 
@@ -10,7 +11,6 @@ const PART = {
   key: key("Of this key only, as a limit of the queue, or of the kind, reads it from payloads."),
   keyPath: words("Which limit reads that key, where several have keys."),
 };
-const WHY = { why: words("Why, for those who look."), by: words("Ignored: it is who asks.") };
 
 const LIMIT = {
   type: "object",
@@ -64,7 +64,11 @@ export const pauseQueue = operation({
   summary: "Start no job of a queue, of one of its kinds or of one key any more",
   description:
     "What runs goes on. A pause that stands is changed to what this says, its beginning stays.",
-  body: { ...WHY, until: time("It goes on by itself then; absent: when it is resumed."), ...PART },
+  body: {
+    ...WHY_AND_BY,
+    until: time("It goes on by itself then; absent: when it is resumed."),
+    ...PART,
+  },
   answer: ref("QueuePauses"),
   problems: UNKNOWN,
 });
@@ -75,7 +79,7 @@ export const resumeQueue = operation({
   path: "queues/:name/pause",
   role: "operator",
   summary: "Let it go on: what is resumed is what was paused",
-  query: PART,
+  query: { ...PART, ...WHY },
   answer: ref("QueuePauses"),
   problems: UNKNOWN,
 });
@@ -94,7 +98,7 @@ export const limitQueue = operation({
     ),
     rate: required(json("How many start in any window; null: any number.", bounds(RATE))),
     kind: name("Of this kind; absent: of the queue as a whole."),
-    ...WHY,
+    ...WHY_AND_BY,
   },
   answer: object({ limits: list(ref("Limit")) }),
   problems: UNKNOWN,
