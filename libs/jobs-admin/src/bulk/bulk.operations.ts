@@ -93,12 +93,33 @@ export const stopBulk = operation({
 
 export const BULK_OPERATIONS = [previewBulk, startBulk, listBulk, getBulk, stopBulk];
 
+const SAID = {
+  queue: text,
+  kind: text,
+  key: text,
+  priority: whole,
+  createdSince: time,
+  createdBefore: time,
+  finishedSince: time,
+  finishedBefore: time,
+  error: text,
+  payload: about(
+    "What stands at this place of the payload, as text; [redacted] where it is not shown.",
+    object({ path: list(text), value: text }),
+  ),
+};
+
 /** The schemas of operations on many jobs, by name. */
 export const BULK_SCHEMAS: Readonly<Record<string, Schema>> = {
+  BulkFilter: object(
+    { states: list(word(...LISTED_STATES)), ...SAID },
+    // What was not said is absent.
+    Object.keys(SAID),
+  ),
   BulkOperation: object({
     id: text,
     action: word(...BULK_ACTIONS),
-    filter: { type: "object" },
+    filter: about("Which jobs, as it was read.", ref("BulkFilter")),
     expected: about("No more than so many are changed.", whole),
     operator: text,
     why: orNull(text),
