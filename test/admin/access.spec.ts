@@ -1,4 +1,10 @@
-import { type CanActivate, type ExecutionContext, Module, type Type } from "@nestjs/common";
+import {
+  type CanActivate,
+  type ExecutionContext,
+  HttpException,
+  Module,
+  type Type,
+} from "@nestjs/common";
 import { MetadataScanner, ModulesContainer } from "@nestjs/core";
 import { JobsAdminModule, type JobsAdminOptions } from "nestjs-pg-jobs-admin";
 import { OPERATION, type Operation } from "../../libs/jobs-admin/src/operation/operation.js";
@@ -196,6 +202,26 @@ describe("a guard of one's own", () => {
       const refused = await admin.post("jobs/1-1/cancel", { as: null, headers });
       expect(said(refused)).toEqual([403, "ROLE_TOO_WEAK"]);
       expect(refused.body.detail).toMatch(/give it operator: \(request\) => \(\{ name, role \}\)/);
+      await admin.close();
+    },
+  );
+
+  it.each(ADAPTERS)(
+    "answers whom it refuses in its own words with a problem (%s)",
+    async (adapter) => {
+      class Says implements CanActivate {
+        canActivate(): never {
+          throw new HttpException({ reason: "no seat", message: "There is no seat left." }, 403);
+        }
+      }
+      const admin = await AdminApp.open(bench, adapter, { guard: Says });
+      expect((await admin.get("stats", { as: null })).body).toEqual({
+        type: "about:blank",
+        title: "Forbidden",
+        status: 403,
+        code: "FORBIDDEN",
+        detail: "There is no seat left.",
+      });
       await admin.close();
     },
   );

@@ -1,5 +1,6 @@
 import { jest } from "@jest/globals";
 import { EnqueueOutcomeUnknownError, JobAudit, JobRequests, defineJob } from "nestjs-pg-jobs";
+import { OPERATIONS } from "../../libs/jobs-admin/src/openapi/operations.js";
 import { ADAPTERS, AdminApp, TOKENS, said } from "../support/admin-app.js";
 import { handler } from "../support/handlers.js";
 import { Bench } from "../support/harness.js";
@@ -59,6 +60,25 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
       expect(await audit("?operator=operator&action=cancelJob&limit=1")).toHaveLength(1);
       expect(await audit(`?target=${id}`)).toHaveLength(5);
       expect(JSON.stringify(await audit())).not.toContain("secret");
+    });
+
+    it("has why of each", async () => {
+      const needed: Record<string, object> = {
+        processQueue: { queue: "nobody" },
+        startBulk: { action: "cancel", expected: 1 },
+        limitQueue: { limit: null, rate: null },
+      };
+      const deeds = OPERATIONS.filter((one) => one.method !== "get" && one.changes !== false);
+      for (const { id: action, method, path, body } of deeds) {
+        const at = path.replace(":id", "1-1").replace(":name", "nobody");
+        const why = `why of ${action}`;
+        const { status } = body
+          ? await admin.call(method, at, { body: { ...needed[action], why } })
+          : await admin.call(method, `${at}?${new URLSearchParams({ why }).toString()}`);
+        expect([action, [404, 409].includes(status)]).toEqual([action, true]);
+        expect(await audit("?limit=1")).toMatchObject([{ action, why }]);
+      }
+      expect(await audit()).toHaveLength(deeds.length);
     });
 
     it("has nothing of who may not, and is for admins", async () => {

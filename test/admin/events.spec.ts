@@ -3,6 +3,7 @@ import { jest } from "@jest/globals";
 import { JobInspector, bury } from "nestjs-pg-jobs";
 import {
   ADAPTERS,
+  type AdminAnswer,
   AdminApp,
   type AdminEvent,
   TOKENS,
@@ -21,11 +22,15 @@ class Follower {
   ended = false;
   private constructor(private readonly leaving: AbortController) {}
 
-  static async begin(admin: AdminApp, after?: string): Promise<Follower> {
+  static async begin(
+    admin: AdminApp,
+    after?: string,
+    token: string = TOKENS.viewer,
+  ): Promise<Follower> {
     const leaving = new AbortController();
     const response = await fetch(`${admin.url}/admin/events`, {
       headers: {
-        authorization: `Bearer ${TOKENS.viewer}`,
+        authorization: `Bearer ${token}`,
         ...(after === undefined ? {} : { "last-event-id": after }),
       },
       signal: leaving.signal,
@@ -273,10 +278,27 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
     }
   });
 
-  it("no more than 200 follow, and the app closes though they do", async () => {
-    const own = await AdminApp.open(bench, adapter);
-    const many = await Promise.all(Array.from({ length: 200 }, () => follow(undefined, own)));
-    expect(said(await own.get("events"))).toEqual([503, "TOO_MANY_VIEWERS"]);
+  it("no more than 50 follow in one name, and 200 in all; and the app closes though they do", async () => {
+    const names = ["a", "b", "c", "d", "e"].map((letter) => letter.repeat(16));
+    const own = await AdminApp.open(bench, adapter, { tokens: { viewer: names } });
+    const begin = async (token: string) => {
+      const follower = await Follower.begin(own, undefined, token);
+      followers.push(follower);
+      return follower;
+    };
+    const refused = async (token: string) => {
+      const headers = { authorization: `Bearer ${token}` };
+      return await own.get("events", { as: null, headers });
+    };
+    const many: Follower[] = [];
+    const answers: AdminAnswer[] = [];
+    for (const token of names.slice(0, 4)) {
+      many.push(...(await Promise.all(Array.from({ length: 50 }, () => begin(token)))));
+      answers.push(await refused(token));
+    }
+    for (const answer of answers) expect(said(answer)).toEqual([503, "TOO_MANY_VIEWERS"]);
+    expect(answers[1]!.body.detail).toMatch(/at most 50 who follow at once as viewer 2,/);
+    expect((await refused(names[4]!)).body.detail).toMatch(/at most 200 who follow at once, /);
     const from = performance.now();
     await own.close();
     expect(performance.now() - from).toBeLessThan(5_000);

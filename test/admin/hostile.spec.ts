@@ -1,6 +1,12 @@
+import { type Server, request } from "node:http";
+import { text } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
+import { jest } from "@jest/globals";
+import { ConsoleLogger } from "@nestjs/common";
+import { ProblemFilter } from "nestjs-pg-jobs-admin";
 import { ADAPTERS, AdminApp, TOKENS, said } from "../support/admin-app.js";
 import { Bench } from "../support/harness.js";
+import { until } from "../support/until.js";
 
 // What nobody should send: told what is wrong with it, at once, and nothing is written.
 
@@ -20,6 +26,10 @@ const QUERIES: [string, string][] = [
   ["jobs?state=sleeping", "state: expected 'queued' or"],
   ["jobs?state=", "state: expected 'queued' or"],
   ["jobs?state=dead,ded", "did you mean 'dead'?"],
+  [
+    `jobs?state=${Array.from({ length: 900 }, (_, n) => n).join()}`,
+    "state: expected at most 8 different words, found 900",
+  ],
   ["jobs?__proto__=1", "__proto__: unknown option"],
   ["jobs?constructor=1&toString=2", "constructor: unknown option"],
   [`jobs?kind=${LONG}`, "kind: expected 1..64 characters"],
@@ -73,6 +83,24 @@ const PAUSES: [unknown, string][] = [
   ['{"__proto__":{"why":"x"}}', "body.__proto__: unknown option"],
   [Object.fromEntries(Array.from({ length: 51 }, (_, n) => [n, n])), "expected at most 50 names"],
 ];
+
+const STATES: [unknown, string][] = [
+  ...[5, {}, true, null, "dead", []].map((state): [unknown, string] => [
+    state,
+    "body.state: expected a list of some of queued, running",
+  ]),
+  [[null], "body.state: expected 'queued' or"],
+  [[{}], "body.state: expected 'queued' or"],
+  [
+    Array.from({ length: 6_000 }, (_, n) => `s${n}`),
+    "body.state: expected at most 8 different words, found 6000",
+  ],
+];
+
+/** Each taken once. */
+let keys = 0;
+
+const NEST = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
 
 describe.each(ADAPTERS)("on %s", (adapter) => {
   let bench: Bench;
@@ -175,6 +203,69 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
     expect(answer.body.detail).toContain(complaint);
   });
 
+  it.each(STATES)("%j is no list of states", async (state, complaint) => {
+    for (const [path, more] of [
+      ["bulk/preview", {}],
+      ["bulk", { expected: 1 }],
+    ] as const) {
+      const body = { action: "cancel", state, ...more };
+      const answer = await admin.post(path, { as: "operator", body });
+      expect(said(answer)).toEqual([400, "BODY_INVALID"]);
+      expect(answer.body.detail).toContain(complaint);
+      expect(JSON.stringify(answer.body).length).toBeLessThan(4_000);
+    }
+  });
+
+  it.each([
+    ['{"max":1,"\\u0000":1}', "limit.\uFFFD: unknown option"],
+    ['{"max":1,"\\ud800":1}', "limit.\uFFFD: unknown option"],
+    [`{"${"x".repeat(63)}\\ud83d\\ude00":1}`, "unknown option"],
+    [NEST(900), "limit[0]: expected an object, found an array"],
+    [`[${Array.from({ length: 101 }, () => 5).join()}]`, "limit: expected at most 100, found 101"],
+    [`{${Array.from({ length: 4_000 }, (_, n) => `"m${n}":1`).join()}}`, "; and 3951 more."],
+  ])("%# of odd limits is none", async (limit, complaint) => {
+    const key: Record<string, string> = { "idempotency-key": String(keys++) };
+    for (const headers of [{}, key]) {
+      const body = `{"limit":${limit},"rate":null}`;
+      const answer = await admin.call("patch", "queues/default", { body, headers });
+      expect(said(answer)).toEqual([400, "OPTIONS_INVALID"]);
+      expect(answer.body.detail).toContain(complaint);
+      expect(JSON.stringify(answer.body).length).toBeLessThan(10_000);
+    }
+  });
+
+  it("bounds for more keys than a claim could look at are refused", async () => {
+    const limit = Array.from({ length: 101 }, (_, n) => ({ max: 1, key: `k${n}` }));
+    const rate = limit.map((one) => ({ ...one, per: "1m" }));
+    const answer = await admin.call("patch", "queues/default", { body: { limit, rate } });
+    expect(said(answer)).toEqual([400, "OPTIONS_INVALID"]);
+    expect(answer.body.problems).toEqual([
+      "limit: expected at most 100, found 101",
+      "rate: expected at most 100, found 101",
+    ]);
+  });
+
+  it("what is deeper than anything that is read is refused", async () => {
+    const headers = { "idempotency-key": "deep" };
+    for (const [method, path, body] of [
+      ["patch", "queues/default", `{"limit":${NEST(5_000)},"rate":null}`],
+      ["patch", "queues/default", `{"limit":${'{"a":'.repeat(5_000)}1${"}".repeat(5_000)}}`],
+      ["post", `jobs/${id}/requeue`, `{"payload":${NEST(100_000)}}`],
+    ] as const) {
+      const answer = await admin.call(method, path, { body, headers });
+      expect(said(answer)).toEqual([400, "BODY_INVALID"]);
+      expect(answer.body.detail).toBe(
+        "body: expected at most 1000 levels of lists and objects, found more.",
+      );
+    }
+  });
+
+  it("a page of the audit that is none is told once", async () => {
+    const answer = await admin.get("audit?after=-1");
+    expect(said(answer)).toEqual([400, "OPTIONS_INVALID"]);
+    expect(answer.body.detail).toContain('found "-1"');
+  });
+
   it("bodies where none is read are refused", async () => {
     const body = { force: true };
     for (const [method, path] of [
@@ -216,6 +307,87 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
       415,
       "UNSUPPORTED_MEDIA_TYPE",
     ]);
+  });
+
+  it("whatever a path is written like, who has no credential is told that first", async () => {
+    const { port } = new URL(admin.url);
+    const send = async (method: string, path: string, headers: Record<string, string>) =>
+      await new Promise<[number, unknown]>((resolve, reject) => {
+        const sent = request({ port, host: "127.0.0.1", method, path, headers }, (response) => {
+          void text(response).then((found) => {
+            const { code } = JSON.parse(found === "" ? "{}" : found) as { code?: string };
+            resolve([response.statusCode!, code]);
+          }, reject);
+        });
+        sent.on("error", reject).end("{");
+      });
+    const json = { "content-type": "application/json", "content-length": "1" };
+    const known = { ...json, authorization: `Bearer ${TOKENS.operator}` };
+    const pause = [
+      "/admin/queues/default/pause",
+      `${admin.url}/admin/queues/default/pause`,
+      // Express knows no such route.
+      ...(adapter === "fastify"
+        ? ["/admin/%71ueues/default/pause", "/admin/queues/default/pause#x"]
+        : []),
+    ];
+    for (const path of pause) {
+      expect(await send("POST", path, json)).toEqual([401, "UNAUTHORIZED"]);
+      expect(await send("POST", path, known)).toEqual([400, "BAD_REQUEST"]);
+      for (const odd of [
+        { "content-encoding": "gzip" },
+        { "content-type": "application/json; charset=utf-16" },
+      ] as Record<string, string>[])
+        expect(await send("POST", path, { ...known, ...odd })).toEqual([
+          415,
+          "UNSUPPORTED_MEDIA_TYPE",
+        ]);
+    }
+    for (const path of ["/admin/stats", "/admin", "/admin/jobs/1-1?x"]) {
+      expect(await send("GET", path, json)).toEqual([401, "UNAUTHORIZED"]);
+      expect((await send("HEAD", path, json))[0]).toBe(401);
+      expect((await send("GET", path, known))[0]).toBe(400);
+    }
+  });
+
+  it("who cuts his body off is no error of ours", async () => {
+    const errors: unknown[] = [];
+    const answered = jest.spyOn(ProblemFilter.prototype, "catch");
+    const own = await AdminApp.open(bench, adapter);
+    class Lines extends ConsoleLogger {
+      override log(): void {}
+      override warn(): void {}
+      override error(line: unknown): void {
+        errors.push(line);
+      }
+    }
+    own.app.useLogger(new Lines());
+    const { port } = new URL(own.url);
+    const headers = {
+      authorization: `Bearer ${TOKENS.operator}`,
+      "content-type": "application/json",
+      "content-length": "1000",
+    };
+    const path = "/admin/queues/default/pause";
+    const sent = request({ port, host: "127.0.0.1", method: "POST", path, headers });
+    sent.on("error", () => {}).write('{"why":');
+    await until(
+      async () => {
+        const open = await new Promise<number>((resolve) =>
+          (own.app.getHttpServer() as Server).getConnections((_, count) => resolve(count)),
+        );
+        return open > 0;
+      },
+      { what: "it has come" },
+    );
+    sent.destroy();
+    await until(() => answered.mock.calls.length > 0, { what: "it was refused" });
+    const [error] = answered.mock.calls[0]!;
+    expect(error).toMatchObject({ code: "BAD_REQUEST" });
+    expect(errors).toEqual([]);
+    own.app.useLogger(false);
+    await own.close();
+    jest.restoreAllMocks();
   });
 
   it("edits that no handler could be given are refused", async () => {

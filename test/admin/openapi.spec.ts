@@ -94,6 +94,44 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
     });
   });
 
+  it("says what stands in headers, filters and problems", () => {
+    const { components } = document as unknown as {
+      components: { schemas: Record<string, { properties: Record<string, object> }> };
+    };
+    expect(components.schemas.Problem!.properties).toMatchObject({
+      code: { anyOf: [{ enum: expect.arrayContaining(["JOB_RUNS", "INTERNAL"]) }, {}] },
+      state: {},
+      role: {},
+      needed: {},
+      key: {},
+      ids: {},
+    });
+    expect(Object.keys(components.schemas.BulkFilter!.properties)).toContain("payload");
+    const cancel = document.paths["/jobs/{id}/cancel"]!.post as unknown as {
+      parameters: object[];
+      responses: Record<number, { headers?: object }>;
+    };
+    expect(cancel.parameters).toContainEqual(
+      expect.objectContaining({
+        name: "Idempotency-Key",
+        schema: { type: "string", minLength: 1, maxLength: 255, pattern: "^[!-~]{1,255}$" },
+      }),
+    );
+    const named = Object.entries(cancel.responses).map(([status, { headers = {} }]) => [
+      status,
+      ...Object.keys(headers),
+    ]);
+    expect(named).toEqual(
+      expect.arrayContaining([
+        ["200", "Idempotency-Replayed"],
+        ["409", "Idempotency-Replayed"],
+        ["401", "WWW-Authenticate"],
+        ["429", "Retry-After"],
+        ["503", "Retry-After"],
+      ]),
+    );
+  });
+
   it("has every route, and nothing else", () => {
     const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method} ${path}`),

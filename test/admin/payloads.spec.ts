@@ -67,6 +67,13 @@ describe("the paths", () => {
     [["result.password"], "password", undefined],
     [["payload"], "a", "payload"],
     [[], "a", undefined],
+    // As PostgreSQL counts.
+    [["payload.cards.number"], "cards.+0.number", "payload.cards.+0.number"],
+    [["payload.cards.number"], "cards. 0.number", "payload.cards. 0.number"],
+    [["payload.cards.number"], "cards.-1.number", "payload.cards.-1.number"],
+    [["payload.list.1"], "list.+1", "payload.list.+1"],
+    [["payload.list.1"], "list.-1", "payload.list.-1"],
+    [["payload.list.1.a"], "list.-1.b", undefined],
   ])("%j hide on the way to %s: %s", (paths, path, place) => {
     expect(new Redaction(paths).hiddenOn(`payload.${path}`)).toBe(place);
   });
@@ -169,6 +176,95 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
       undefined,
     ]);
     expect(await patch({ limit: null, rate: null })).toEqual([200, undefined]);
+  });
+
+  it("nobody bounds by one of several places that he is not shown", async () => {
+    const hidden = { max: 1, key: "card.number" };
+    const patch = async (limit: unknown, rate: unknown) =>
+      said(await admin.call("patch", "queues/default", { body: { kind: "charge", limit, rate } }));
+    expect(await patch([hidden], null)).toEqual([400, "PAYLOAD_REDACTED"]);
+    expect(await patch([{ max: 1 }, hidden], null)).toEqual([400, "PAYLOAD_REDACTED"]);
+    expect(await patch(null, [{ ...hidden, per: "1m" }])).toEqual([400, "PAYLOAD_REDACTED"]);
+  });
+
+  it("nobody pauses, resumes or sees a key that was read where nothing is shown", async () => {
+    const part = { kind: "charge", key: "4111 1111" };
+    const at = { kind: "charge" };
+    await admin.jobs.queues.limit("default", { ...at, limit: { max: 9, key: "card.number" } });
+    await admin.jobs.queues.pause("default", part);
+    const refused = [400, "PAYLOAD_REDACTED"];
+    for (const keyPath of [undefined, "card.number"]) {
+      const body = { ...part, keyPath };
+      expect(said(await admin.post("queues/default/pause", { body }))).toEqual(refused);
+      const query = `kind=charge&key=4111%201111${keyPath ? `&keyPath=${keyPath}` : ""}`;
+      expect(said(await admin.delete(`queues/default/pause?${query}`))).toEqual(refused);
+    }
+    const paused = async (as: keyof typeof TOKENS) => {
+      const { limits } = (await admin.get("queues/default", { as })).body;
+      return (limits as { paused: { key: string }[] }[]).flatMap((one) => one.paused);
+    };
+    expect(await paused("admin")).toMatchObject([{ key: R }]);
+    const patch = { ...at, limit: null, rate: { max: 9, per: "1m", key: "card.holder" } };
+    const { body } = await admin.call("patch", "queues/default", { body: patch });
+    expect(JSON.stringify(body)).not.toContain("4111");
+    expect(body.limits).toContainEqual(
+      expect.objectContaining({
+        key: "card.number",
+        paused: [expect.objectContaining({ key: R })],
+      }),
+    );
+    expect(JSON.stringify((await admin.get("audit")).body)).not.toContain("4111");
+    await admin.jobs.queues.resume("default", { ...part, keyPath: "card.number" });
+    await admin.jobs.queues.limit("default", at);
+  });
+
+  it("a key that holds what is not shown is not shown either", async () => {
+    const whole = '{"holder": "Ada", "number": "4111 1111"}';
+    await admin.jobs.queues.limit("default", { kind: "charge", limit: { max: 9, key: "card" } });
+    const pause = async (key: string) =>
+      said(await admin.post("queues/default/pause", { body: { kind: "charge", key } }));
+    expect(await pause(whole)).toEqual([400, "PAYLOAD_REDACTED"]);
+    expect(await pause("gold")).toEqual([200, undefined]);
+    await admin.jobs.queues.pause("default", { kind: "charge", key: whole });
+    const { limits } = (await admin.get("queues/default")).body;
+    expect(limits).toMatchObject([{ key: "card", paused: [{ key: "gold" }, { key: R }] }]);
+    for (const key of [whole, "gold"])
+      await admin.jobs.queues.resume("default", { kind: "charge", key });
+    await admin.jobs.queues.limit("default", { kind: "charge" });
+  });
+
+  it("who may not see payloads does not bound or pause by what is in them", async () => {
+    const shut = await AdminApp.open(bench, adapter, { tokens: TOKENS, payloads: "admin" });
+    const limit = { max: 9, key: "card.holder" };
+    const patch = async (as: keyof typeof TOKENS, one: object | null) =>
+      said(
+        await shut.call("patch", "queues/default", {
+          as,
+          body: { kind: "charge", limit: one, rate: null },
+        }),
+      );
+    expect(await patch("operator", [limit])).toEqual([403, "ROLE_TOO_WEAK"]);
+    expect(await patch("operator", limit)).toEqual([403, "ROLE_TOO_WEAK"]);
+    expect(await patch("admin", limit)).toEqual([200, undefined]);
+    const body = { kind: "charge", key: "Ada" };
+    for (const as of ["operator", "admin"] as const) {
+      const answers = [
+        await shut.post("queues/default/pause", { as, body }),
+        await shut.post("queues/default/pause", { as, body: { ...body, keyPath: "card.holder" } }),
+      ];
+      const expected = as === "admin" ? [200, undefined] : [403, "ROLE_TOO_WEAK"];
+      expect(answers.map(said)).toEqual([expected, expected]);
+    }
+    const seen = async (as: keyof typeof TOKENS) =>
+      (await shut.get("queues/default", { as })).body.limits;
+    expect(await seen("admin")).toMatchObject([{ key: "card.holder", paused: [{ key: "Ada" }] }]);
+    expect(await seen("operator")).toMatchObject([{ key: "card.holder", paused: [{ key: R }] }]);
+    const resume = async (as: keyof typeof TOKENS) =>
+      said(await shut.delete("queues/default/pause?kind=charge&key=Ada", { as }));
+    expect(await resume("operator")).toEqual([403, "ROLE_TOO_WEAK"]);
+    expect(await resume("admin")).toEqual([200, undefined]);
+    expect(await patch("operator", null)).toEqual([200, undefined]);
+    await shut.close();
   });
 
   it("what was looked for in payloads is seen by who sees them, and is in no audit", async () => {

@@ -3,14 +3,28 @@ import formats from "ajv-formats";
 import { openApi } from "../../libs/jobs-admin/src/openapi/document.js";
 import { OPERATIONS, SCHEMAS } from "../../libs/jobs-admin/src/openapi/operations.js";
 
+interface Document {
+  paths: Record<
+    string,
+    Record<
+      string,
+      { responses: Record<number, { description: string; headers?: Record<string, object> }> }
+    >
+  >;
+}
+
+/** What stands in answers beside what each server sends. */
+const HEADERS = ["Idempotency-Replayed", "Retry-After", "WWW-Authenticate"];
+
 /** Holds answers against the document of the API. */
 export class AdminContract {
   readonly #ajv = new Ajv2020({ strict: false, allErrors: true });
+  readonly #document = openApi(OPERATIONS, SCHEMAS, "admin") as Document;
   readonly #validators = new Map<string, ValidateFunction>();
 
   constructor() {
     formats.default(this.#ajv);
-    this.#ajv.addSchema(openApi(OPERATIONS, SCHEMAS, "admin"), "api", false);
+    this.#ajv.addSchema(this.#document, "api", false);
   }
 
   /** @throws what of the answer of this route the document does not know. */
@@ -31,6 +45,14 @@ export class AdminContract {
     const quiet = [kept, headers.get("x-content-type-options")];
     if (sent !== type || quiet.join() !== "no-store,nosniff")
       throw new Error(`${method} ${path}: found ${status} with ${sent}, ${quiet.join()}`);
+    const told = this.#document.paths[`/${route.path.replaceAll(/:(\w+)/g, "{$1}")}`]![method]!;
+    const { description, headers: named = {} } = told.responses[status]!;
+    const unknown = HEADERS.filter((name) => headers.has(name) && !(name in named));
+    if (unknown.length > 0)
+      throw new Error(`${method} ${path} ${status}: unknown ${unknown.join()}`);
+    const { code } = body as { code?: string };
+    if (type === "application/problem+json" && !description.split(", ").includes(code!))
+      throw new Error(`${method} ${path} ${status}: found ${code}, told ${description}`);
     const validate = this.#validator(`/${route.path.replaceAll(/:(\w+)/g, "{$1}")}`, method, {
       status,
       type,

@@ -16,7 +16,7 @@ export interface JobsAdminOptions {
   guard?: Type<CanActivate> | CanActivate;
   /** Says who it is that `guard` has let in; null: nobody. Absent: everybody is a viewer. */
   operator?(request: OperatorRequest): Told | Promise<Told>;
-  /** Asks for nothing, serves this machine only. */
+  /** Asks for nothing, serves this machine only. Never behind a proxy: one that adds no header makes everybody an admin. */
   development?: boolean;
   /** What is never shown, such as `payload.card.number`, `result.token`, `*.password`; default none. */
   redact?: readonly string[];

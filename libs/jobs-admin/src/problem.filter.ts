@@ -13,7 +13,7 @@ import {
   OptionsError,
 } from "nestjs-pg-jobs";
 import { STATUS_CODES } from "node:http";
-import { type Problem, ProblemException, problem } from "./problem.js";
+import { type Problem, ProblemException, problem, told } from "./problem.js";
 import { withoutTraces } from "./without-traces.js";
 
 /** What the caller can do something about; every other error is ours. */
@@ -92,13 +92,13 @@ export function problemOf(error: unknown): Problem {
 function detailOf(error: JobsError): string {
   if (error.code === "DATABASE_UNAVAILABLE")
     return "The database does not answer; repeat the request later.";
-  if (error instanceof OptionsError) return `${error.problems.join("; ")}.`;
+  if (error instanceof OptionsError) return told(error.problems).detail;
   return error.message.replace(/jobs\.(queues|schedules)\.list\(\)/, "GET $1");
 }
 
 function moreOf(error: JobsError): Record<string, unknown> {
   if (error instanceof EnqueueOutcomeUnknownError) return { ids: error.ids };
-  return error instanceof OptionsError ? { problems: error.problems } : {};
+  return error instanceof OptionsError ? { problems: told(error.problems).problems } : {};
 }
 
 /** What the body parser of Express, or Fastify, says of a request. */

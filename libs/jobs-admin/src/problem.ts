@@ -29,6 +29,16 @@ export function problem(
   };
 }
 
+/** So many things that are wrong are told; whoever has made more does not read them. */
+const MOST_PROBLEMS = 50;
+
+/** What is wrong with a request, for people and one by one. */
+export function told(problems: readonly string[]): { detail: string; problems: string[] } {
+  const more = problems.length - MOST_PROBLEMS;
+  const some = [...problems.slice(0, MOST_PROBLEMS), ...(more > 0 ? [`and ${more} more`] : [])];
+  return { detail: `${some.join("; ")}.`, problems: some };
+}
+
 /** Ends a request with a problem. */
 export class ProblemException extends HttpException {
   constructor(

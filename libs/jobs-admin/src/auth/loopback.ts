@@ -9,7 +9,10 @@ const HOST = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?$/;
 /** What a proxy on this machine would add for somebody who is elsewhere. */
 const FORWARDED = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
 
-/** Of development: lets in whoever is on this machine, and asks for nothing. */
+/**
+ * Of development: lets in whoever is on this machine, and asks for nothing. A proxy on this machine that adds no header, such
+ * as a plain `proxy_pass` of nginx, cannot be told from it: nobody may put one before it.
+ */
 export class LoopbackDoor implements Door {
   readonly remedy = "In development everybody is an admin.";
 

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { CanActivate, ExecutionContext } from "@nestjs/common";
+import { type CanActivate, type ExecutionContext, HttpException } from "@nestjs/common";
 import { lastValueFrom, isObservable } from "rxjs";
+import { problemOf } from "../problem.filter.js";
 import { ProblemException } from "../problem.js";
 import type { Door } from "./door.js";
 import type { AdminOperator } from "./operator.js";
@@ -36,6 +37,17 @@ export class GuardDoor implements Door {
   }
 
   async admit(context: ExecutionContext): Promise<AdminOperator> {
+    try {
+      return await this.#entered(context);
+    } catch (error) {
+      if (!(error instanceof HttpException) || error instanceof ProblemException) throw error;
+      // Else what it has as a body of its own would be the answer.
+      const { status, code, detail } = problemOf(error);
+      throw new ProblemException(status, code, detail);
+    }
+  }
+
+  async #entered(context: ExecutionContext): Promise<AdminOperator> {
     const answer = this.guard.canActivate(context);
     const entered = await (isObservable(answer) ? lastValueFrom(answer) : answer);
     if (!entered) throw refused("The guard of this app does not let you in.");

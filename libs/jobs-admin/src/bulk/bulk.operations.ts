@@ -22,16 +22,8 @@ import {
   word,
 } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
-import {
-  type ValuesOf,
-  anyOf,
-  integer,
-  key,
-  number,
-  oneOf,
-  required,
-  words,
-} from "../request/field.js";
+import { type ValuesOf, anyOf, integer, key, number, oneOf, required } from "../request/field.js";
+import { WHY } from "../request/why.js";
 import { SEARCH_PROBLEMS, WHICH_JOBS, WHICH_PROBLEMS } from "../jobs/jobs.operations.js";
 import { refuseSearch } from "../jobs/refusals.js";
 
@@ -46,7 +38,7 @@ const REQUEST = {
 const ORDER = {
   ...REQUEST,
   expected: required(integer("As many as the preview has counted.", 1, 100_000)),
-  why: words("Why, for those who look."),
+  ...WHY,
 };
 const ONE = { id: number("As `POST bulk` answered it.") };
 const UNKNOWN = { 404: ["BULK_UNKNOWN"] };
@@ -150,18 +142,40 @@ export const stopBulk = operation({
   parameters: ONE,
   role: "operator",
   summary: "Change no more jobs; what was changed stays so",
+  query: WHY,
   answer: ref("BulkOperation"),
   problems: UNKNOWN,
 });
 
 export const BULK_OPERATIONS = [previewBulk, startBulk, listBulk, getBulk, stopBulk];
 
+const SAID = {
+  queue: text,
+  kind: text,
+  key: text,
+  priority: whole,
+  createdSince: time,
+  createdBefore: time,
+  finishedSince: time,
+  finishedBefore: time,
+  error: text,
+  payload: about(
+    "What stands at this place of the payload, as text; [redacted] where it is not shown.",
+    object({ path: list(text), value: text }),
+  ),
+};
+
 /** The schemas of operations on many jobs, by name. */
 export const BULK_SCHEMAS: Readonly<Record<string, Schema>> = {
+  BulkFilter: object(
+    { states: list(word(...LISTED_STATES)), ...SAID },
+    // What was not said is absent.
+    Object.keys(SAID),
+  ),
   BulkOperation: object({
     id: text,
     action: word(...BULK_ACTIONS),
-    filter: { type: "object" },
+    filter: about("Which jobs, as it was read.", ref("BulkFilter")),
     expected: about("No more than so many are changed.", whole),
     operator: text,
     why: orNull(text),

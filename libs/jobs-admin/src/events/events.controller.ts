@@ -1,5 +1,6 @@
 import { Headers, type MessageEvent } from "@nestjs/common";
 import type { Observable } from "rxjs";
+import { type AdminOperator, Asker } from "../auth/operator.js";
 import { AdminController } from "../operation/admin-controller.decorator.js";
 import { Serves } from "../operation/operation.js";
 import { ProblemException } from "../problem.js";
@@ -11,8 +12,11 @@ export class EventsController {
   constructor(private readonly news: News) {}
 
   @Serves(followEvents)
-  follow(@Headers("last-event-id") last?: string): Observable<MessageEvent> {
-    return this.news.watch(timeOf(last));
+  follow(
+    @Asker() { name }: AdminOperator,
+    @Headers("last-event-id") last?: string,
+  ): Observable<MessageEvent> {
+    return this.news.watch(name, timeOf(last));
   }
 }
 

@@ -16,6 +16,8 @@ const MOST_DEATHS = 500;
 /** Proxies cut what says nothing for long. */
 const COMMENT_MS = 15_000;
 const MOST_VIEWERS = 200;
+/** One of them leaves room for others; behind one token there may be several people. */
+const MOST_OF_ONE = 50;
 /** So long a credential holds that was looked at once. */
 const LIFE_MS = 15 * 60_000;
 /** An EventSource comes again after so long. */
@@ -42,16 +44,13 @@ export class News implements OnModuleDestroy {
     private readonly snapshot: Snapshot,
   ) {}
 
-  /** `after`: of the last event that somebody has seen. @throws ProblemException when too many look */
-  watch(after: Date | undefined): Observable<MessageEvent> {
-    if (this.#closed || this.#viewers.size >= MOST_VIEWERS)
-      throw new ProblemException(
-        503,
-        "TOO_MANY_VIEWERS",
-        `Expected at most ${MOST_VIEWERS} who follow at once, found as many; ask GET stats meanwhile.`,
-      );
+  /** `after`: of the last event that he has seen. @throws ProblemException when too many look */
+  watch(operator: string, after: Date | undefined): Observable<MessageEvent> {
+    if (this.#closed || this.#viewers.size >= MOST_VIEWERS) throw tooMany(MOST_VIEWERS, "");
+    const his = [...this.#viewers].filter((viewer) => viewer.operator === operator);
+    if (his.length >= MOST_OF_ONE) throw tooMany(MOST_OF_ONE, ` as ${operator}`);
     return new Observable<MessageEvent>((subscriber) => {
-      const viewer = new Viewer(subscriber, after?.toISOString() ?? "");
+      const viewer = new Viewer(operator, subscriber, after?.toISOString() ?? "");
       this.#viewers.add(viewer);
       const beat = setInterval(() => viewer.beat(), COMMENT_MS);
       const life = setTimeout(() => viewer.end(), LIFE_MS);
@@ -148,6 +147,13 @@ export class News implements OnModuleDestroy {
     for (const viewer of this.#viewers) viewer.tell(event, job);
   }
 }
+
+const tooMany = (most: number, who: string): ProblemException =>
+  new ProblemException(
+    503,
+    "TOO_MANY_VIEWERS",
+    `Expected at most ${most} who follow at once${who}, found as many; ask GET stats meanwhile.`,
+  );
 
 const before = (time: Date): Date => new Date(Math.max(0, time.getTime() - OVERLAP_MS));
 

@@ -13,6 +13,8 @@ export class Viewer {
   readonly #told = new Set<string>();
 
   constructor(
+    /** Who it is. */
+    readonly operator: string,
     private readonly subscriber: Subscriber<MessageEvent>,
     /** What he has seen last; '': nothing. */
     private last: string,

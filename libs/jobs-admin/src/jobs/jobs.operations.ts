@@ -12,11 +12,9 @@ import {
   part,
   payloadMatch,
   time,
-  words,
 } from "../request/field.js";
+import { WHY } from "../request/why.js";
 import { refusePlaceholder, refuseSearch } from "./refusals.js";
-
-const WHY = { why: words("Why, for those who look.") };
 
 /** Which one. */
 const ONE = { id: jobId("As enqueue answered it.") };

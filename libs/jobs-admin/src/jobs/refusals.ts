@@ -1,5 +1,6 @@
 import type { CancelAnswer, JobView, PayloadMatch, RequeueAnswer } from "nestjs-pg-jobs";
 import { tooWeak } from "../auth/access.guard.js";
+import type { AdminOperator } from "../auth/operator.js";
 import type { Asking } from "../operation/operation.js";
 import type { Payloads } from "../payloads/payloads.js";
 import { REDACTED } from "../payloads/redaction.js";
@@ -32,16 +33,46 @@ export function refuseSearch(
   refuseHidden(match.path, payloads);
 }
 
-/** Whoever bounds or pauses by a place of payloads sees in what waits what stands there. @throws ProblemException */
-export function refuseHidden(path: string | null | undefined, payloads: Payloads): void {
-  const place = path ? payloads.hiddenOn(path) : undefined;
-  if (place === undefined) return;
-  throw new ProblemException(
+function refuseHidden(path: string, payloads: Payloads): void {
+  const place = payloads.hiddenOn(path);
+  if (place !== undefined) throw hidden(path, place);
+}
+
+/** Whoever bounds by places of payloads sees in what waits what stands there. @throws ProblemException */
+export function refusePlaces(
+  paths: readonly string[],
+  operator: AdminOperator,
+  payloads: Payloads,
+): void {
+  if (paths.length > 0 && !payloads.visibleTo(operator))
+    throw tooWeak(operator, payloads.role, "Bound it without keys, or ask somebody of that role.");
+  for (const path of paths) refuseHidden(path, payloads);
+}
+
+/**
+ * Whoever pauses, or resumes, the jobs that have a key at one of these places of their payloads sees by what becomes of
+ * them whether they have it. @throws ProblemException
+ */
+export function refuseKey(
+  key: string,
+  paths: readonly string[],
+  operator: AdminOperator,
+  payloads: Payloads,
+): void {
+  if (!payloads.visibleTo(operator))
+    throw tooWeak(operator, payloads.role, "Do it without key, or ask somebody of that role.");
+  for (const path of paths) {
+    const place = payloads.hiddenIn(path, key);
+    if (place !== undefined) throw hidden(path, place);
+  }
+}
+
+const hidden = (path: string, place: string): ProblemException =>
+  new ProblemException(
     400,
     "PAYLOAD_REDACTED",
-    `Expected a place of the payload that is shown, found ${path!.slice(0, 200)}: ${place} is ${REDACTED}.`,
+    `Expected a place of the payload that is shown, found ${path.slice(0, 200)}: ${place} is ${REDACTED}.`,
   );
-}
 
 export function notRequeued(
   id: string,

@@ -1,6 +1,7 @@
 import { type Operation, isDeed } from "../operation/operation.js";
 import type { Field } from "../request/field.js";
-import { type Schema, about, integer, list, ref, text } from "./schema.js";
+import { ADMIN_ROLES } from "../auth/roles.js";
+import { type Schema, about, integer, list, orNull, ref, text, word } from "./schema.js";
 
 /** The version of this API. */
 const VERSION = "0.2.0";
@@ -24,7 +25,8 @@ const COMMON: Readonly<Record<number, readonly string[]>> = {
   503: ["DATABASE_UNAVAILABLE", "DATABASE_REFUSED", "DATABASE_TOO_SLOW", "SCHEMA_NOT_READY"],
 };
 
-const Problem: Schema = {
+/** Any problem; what of its members belongs to a code is there with that code only. */
+const problemSchema = (codes: readonly string[]): Schema => ({
   type: "object",
   description:
     "RFC 9457. `code` is stable, `detail` is for people; other members belong to the code.",
@@ -32,12 +34,40 @@ const Problem: Schema = {
     type: text,
     title: text,
     status: integer,
-    code: text,
+    code: about("One of these; another one only of a guard, or an app, of one's own.", {
+      anyOf: [word(...codes), text],
+    }),
     detail: text,
-    problems: about("Each thing that is wrong with the request.", list(text)),
+    problems: about("Each thing that is wrong with the request, at most 51.", list(text)),
+    role: about("ROLE_TOO_WEAK: the operator's.", word(...ADMIN_ROLES)),
+    needed: about("ROLE_TOO_WEAK: the one that is needed.", word(...ADMIN_ROLES)),
+    state: about("JOB_NOT_REQUEUEABLE, JOB_NOT_CANCELLABLE, JOB_RUNS, KEY_TAKEN: the job's.", text),
+    key: about("KEY_TAKEN: the job's key.", orNull(text)),
+    ids: about("ENQUEUE_OUTCOME_UNKNOWN: of the jobs that may exist.", list(text)),
   },
   required: ["type", "title", "status", "code", "detail"],
+});
+
+/** Headers of answers, by name. */
+const HEADERS: Readonly<Record<string, object>> = {
+  "Idempotency-Replayed": {
+    description: "The answer of the first request under this Idempotency-Key; absent: this is it.",
+    schema: word("true"),
+  },
+  "Retry-After": {
+    description: "In so many seconds it may be sent again.",
+    schema: integer,
+  },
+  "WWW-Authenticate": { description: "How to say who asks.", schema: text },
 };
+const headers = (...names: string[]): object =>
+  names.length === 0
+    ? {}
+    : {
+        headers: Object.fromEntries(
+          names.map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+        ),
+      };
 
 /** The OpenAPI 3.1 document of these operations. */
 export function openApi(
@@ -74,7 +104,8 @@ export function openApi(
             "A token of the deployment; an app with a guard of its own may ask for something else.",
         },
       },
-      schemas: { ...schemas, Problem },
+      headers: HEADERS,
+      schemas: { ...schemas, Problem: problemSchema(codesOf(operations)) },
     },
   };
 }
@@ -84,7 +115,7 @@ const IDEMPOTENCY_KEY = {
   in: "header",
   description:
     "1 to 255 visible characters: whoever sends the same request again within a day gets the answer of the first, with Idempotency-Replayed: true. It is not done twice: where nobody knows whether it was done, that is the answer.",
-  schema: text,
+  schema: { ...text, minLength: 1, maxLength: 255, pattern: "^[!-~]{1,255}$" },
 };
 const LAST_EVENT_ID = {
   name: "Last-Event-ID",
@@ -134,6 +165,7 @@ function described(one: Operation): object {
     responses: {
       200: {
         description: "OK",
+        ...headers(...headersOf(one, 200)),
         content: { [one.stream ? "text/event-stream" : "application/json"]: { schema: answer } },
       },
       ...problemsOf(one),
@@ -158,16 +190,40 @@ function requestBody(body: Readonly<Record<string, Field<unknown>>>): object {
   return { required: required.length > 0, content: { "application/json": { schema } } };
 }
 
+/** The codes of an operation by status, of each source of them. */
+const sourcesOf = (one: Operation): Readonly<Record<number, readonly string[]>>[] => [
+  one.problems ?? {},
+  isDeed(one) ? OF_DEEDS : {},
+  COMMON,
+];
+
+const codesOf = (operations: readonly Operation[]): string[] => {
+  const all = operations.flatMap((one) => sourcesOf(one).flatMap((codes) => Object.values(codes)));
+  return [...new Set(all.flat())].sort();
+};
+
 function problemsOf(one: Operation): Record<string, object> {
-  const sources = [one.problems ?? {}, isDeed(one) ? OF_DEEDS : {}, COMMON];
+  const sources = sourcesOf(one);
   const statuses = new Set(sources.flatMap((codes) => Object.keys(codes).map(Number)));
   return Object.fromEntries(
     [...statuses].map((status) => [
       status,
       {
         description: sources.flatMap((codes) => codes[status] ?? []).join(", "),
+        ...headers(...headersOf(one, status)),
         content: { "application/problem+json": { schema: ref("Problem") } },
       },
     ]),
   );
+}
+
+/** What is said of a request before it is known who sends it, or which it is, is never said again. */
+const AT_THE_DOOR = [401, 415, 429];
+
+function headersOf(one: Operation, status: number): string[] {
+  if (status === 401) return ["WWW-Authenticate"];
+  if (status === 429 || status === 503) return ["Retry-After"];
+  return isDeed(one) && status < 500 && !AT_THE_DOOR.includes(status)
+    ? ["Idempotency-Replayed"]
+    : [];
 }

@@ -1,4 +1,4 @@
-import type { AttemptError, BulkView, ErrorReport, HistoryEvent } from "nestjs-pg-jobs";
+import type { AttemptError, BulkView, ErrorReport, HistoryEvent, LimitView } from "nestjs-pg-jobs";
 import type { AdminOperator } from "../auth/operator.js";
 import { type AdminRole, reaches } from "../auth/roles.js";
 import { REDACTED, type Redaction } from "./redaction.js";
@@ -29,6 +29,14 @@ export class Payloads {
   /** Where what this path of a payload leads to is not shown; undefined: it is. */
   hiddenOn(path: string): string | undefined {
     return this.redaction.hiddenOn(`payload.${path}`);
+  }
+
+  /** Where what this key was read from, at this path of payloads, is not shown; undefined: it is. */
+  hiddenIn(path: string, key: string): string | undefined {
+    const place = this.hiddenOn(path);
+    // Of an object, or a list, all that is in it is its key.
+    const whole = /^[[{]/.test(key) && this.redaction.hiddenBelow(`payload.${path}`);
+    return place ?? (whole ? `payload.${path}` : undefined);
   }
 
   /** Where a payload that is to be stored has what is only shown instead of something; undefined: nowhere. */
@@ -62,6 +70,18 @@ export class Payloads {
     return seen
       ? one
       : { ...one, filter: { ...one.filter, payload: { ...payload, value: REDACTED } } };
+  }
+
+  /** Limits of a queue; the keys that are paused, which were read from payloads, as far as he may see them. */
+  limits(limits: readonly LimitView[], operator: AdminOperator): LimitView[] {
+    const seen = (path: string | null, key: string) =>
+      this.visibleTo(operator) && (path === null || this.hiddenIn(path, key) === undefined);
+    return limits.map((one) => ({
+      ...one,
+      paused: one.paused.map((pause) =>
+        seen(one.key, pause.key) ? pause : { ...pause, key: REDACTED },
+      ),
+    }));
   }
 
   errors(errors: readonly AttemptError[], operator: AdminOperator): AttemptError[] {

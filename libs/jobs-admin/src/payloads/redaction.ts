@@ -43,24 +43,41 @@ export class Redaction {
   hiddenOn(path: string): string | undefined {
     if (!this.some) return undefined;
     const names = path.split(".");
-    let standings = [this.#begin];
+    const at = this.#along(names).findIndex((here) => here.some(({ ends }) => ends));
+    return at < 0 ? undefined : names.slice(0, at + 1).join(".");
+  }
+
+  /** Whether something in what a path leads to may not be shown. */
+  hiddenBelow(path: string): boolean {
+    const last = this.#along(path.split(".")).at(-1)!;
+    return this.some && last.some(({ leads }) => leads);
+  }
+
+  /** How far all paths have been followed, behind each name on this way. */
+  #along(names: readonly string[]): Standing[][] {
+    const way: Standing[][] = [];
+    let here = [this.#begin];
     for (const [at, name] of names.entries()) {
-      // A number is the name of a member, or an item of a list.
-      const index = /^-?\d+$/.test(name) && at > 0 ? [Number(name)] : [];
       // Each is made once, so that a set of them stays small, however long the path is.
-      const next = standings.flatMap((one) => [
-        one.member(name),
-        ...index.map((item) => one.item(item)),
-      ]);
-      standings = [...new Set(next)];
-      if (standings.some(({ ends }) => ends)) return names.slice(0, at + 1).join(".");
+      here = [...new Set(here.flatMap((one) => (at > 0 ? behind(one, name) : [one.member(name)])))];
+      way.push(here);
     }
-    return undefined;
+    return way;
   }
 
   #walk(root: string, value: unknown, visit: Visit): unknown {
     return walk(value, this.#begin.member(root), root, visit);
   }
+}
+
+/** A number, as PostgreSQL reads them, is the name of a member, or an item of a list; below 0 counted from its end. */
+const INDEX = /^ *[+-]?\d+$/;
+
+function behind(standing: Standing, name: string): Standing[] {
+  if (!INDEX.test(name)) return [standing.member(name)];
+  const index = Number(name);
+  const item = index < 0 ? standing.someItem() : standing.item(index);
+  return [standing.member(name), item];
 }
 
 function walk(value: unknown, standing: Standing, place: string, visit: Visit): unknown {

@@ -54,6 +54,13 @@ export class Standing {
     return this.#through(this.#items, name, () => [...this.steps, ...following(this.steps, name)]);
   }
 
+  /** Of an item that is counted from the end of its list: any of them may be meant. */
+  someItem(): Standing {
+    const numbers = [...this.#names].filter((name) => /^\d+$/.test(name));
+    const named = numbers.flatMap((name) => following(this.steps, name));
+    return Standing.#of([...this.steps, ...following(this.steps, "-1"), ...named], this.made);
+  }
+
   #through(known: Map<string, Standing>, name: string, steps: () => Step[]): Standing {
     const alike = this.#names.has(name) ? name : "";
     const found = known.get(alike) ?? Standing.#of(steps(), this.made);

@@ -2,6 +2,7 @@ import { type Schema, about, integer as whole, object } from "../openapi/schema.
 import { operation } from "../operation/operation.js";
 import { ref } from "../openapi/schema.js";
 import { integer, name, required } from "../request/field.js";
+import { WHY } from "../request/why.js";
 
 export const processQueue = operation({
   id: "processQueue",
@@ -16,6 +17,7 @@ export const processQueue = operation({
     kind: name("Of this kind."),
     limit: integer("At most so many, those that come first; 100 unless said.", 1, 1_000),
     seconds: integer("How long to wait for them; 30 unless said.", 1, 60),
+    ...WHY,
   },
   answer: ref("ProcessReport"),
   problems: { 404: ["QUEUE_UNKNOWN", "KIND_UNKNOWN"], 409: ["NO_WORKER"] },

@@ -1,8 +1,11 @@
-import { type LimitOrder, parseLimitOrder, parseQueueOrder } from "nestjs-pg-jobs";
-import { refuseHidden } from "../jobs/refusals.js";
+import { type LimitOrder, type QueuePart, parseLimitOrder, parseQueueOrder } from "nestjs-pg-jobs";
+import type { AdminOperator } from "../auth/operator.js";
+import { refuseKey, refusePlaces } from "../jobs/refusals.js";
 import { list, object, ref } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
+import type { Payloads } from "../payloads/payloads.js";
 import { type ValuesOf, json, key, name, required, time, words } from "../request/field.js";
+import { WHY, WHY_AND_BY } from "../request/why.js";
 
 /** Which one. */
 const ONE = { name: name("Of this one.") };
@@ -14,7 +17,6 @@ const PART = {
   key: key("Of this key only, as a limit of the queue, or of the kind, reads it from payloads."),
   keyPath: words("Which limit reads that key, where several have keys."),
 };
-const WHY = { why: words("Why, for those who look."), by: words("Ignored: it is who asks.") };
 
 const LIMIT = {
   type: "object",
@@ -38,7 +40,7 @@ const RATE = {
 };
 /** One, several, or null: none. */
 const bounds = (schema: object) => ({
-  anyOf: [schema, { type: "array", items: schema }, { type: "null" }],
+  anyOf: [schema, { type: "array", items: schema, maxItems: 100 }, { type: "null" }],
 });
 
 const BOUNDS = {
@@ -47,8 +49,17 @@ const BOUNDS = {
   ),
   rate: required(json("How many start in any window; null: any number.", bounds(RATE))),
   kind: name("Of this kind; absent: of the queue as a whole."),
-  ...WHY,
+  ...WHY_AND_BY,
 };
+
+/** Which part a request is about. */
+export function partOf({ kind, key, keyPath }: ValuesOf<typeof PART>): QueuePart {
+  return {
+    ...(kind === undefined ? {} : { kind }),
+    ...(key === undefined ? {} : { key }),
+    ...(keyPath === undefined ? {} : { keyPath }),
+  };
+}
 
 /** What a body orders, in somebody's name; the library checks it. */
 export function orderOf(body: ValuesOf<typeof BOUNDS>, by: string): LimitOrder {
@@ -85,9 +96,13 @@ export const pauseQueue = operation({
   summary: "Start no job of a queue, of one of its kinds or of one key any more",
   description:
     "What runs goes on. A pause that stands is changed to what this says, its beginning stays.",
-  body: { ...WHY, until: time("It goes on by itself then; absent: when it is resumed."), ...PART },
+  body: {
+    ...WHY_AND_BY,
+    until: time("It goes on by itself then; absent: when it is resumed."),
+    ...PART,
+  },
   check({ parameters, body }, { operator, payloads }) {
-    refuseHidden(body.keyPath, payloads);
+    refuseKeyOf(body, operator, payloads);
     parseQueueOrder("pause", parameters.name, { ...body, by: operator.name });
   },
   answer: ref("QueuePauses"),
@@ -101,9 +116,10 @@ export const resumeQueue = operation({
   parameters: ONE,
   role: "operator",
   summary: "Let it go on: what is resumed is what was paused",
-  query: PART,
-  check({ parameters, query }) {
-    parseQueueOrder("resume", parameters.name, query);
+  query: { ...PART, ...WHY },
+  check({ parameters, query }, { operator, payloads }) {
+    refuseKeyOf(query, operator, payloads);
+    parseQueueOrder("resume", parameters.name, partOf(query));
   },
   answer: ref("QueuePauses"),
   problems: UNKNOWN,
@@ -120,7 +136,7 @@ export const limitQueue = operation({
     "Both are set together, so both are said: null takes all limits, or rates, away. It holds until the code of a worker says something else than before.",
   body: BOUNDS,
   check({ parameters, body }, { operator, payloads }) {
-    for (const bound of [body.limit, body.rate]) refuseHidden(keyIn(bound), payloads);
+    refusePlaces([body.limit, body.rate].flatMap(placesIn), operator, payloads);
     parseLimitOrder(parameters.name, orderOf(body, operator.name));
   },
   answer: object({ limits: list(ref("Limit")) }),
@@ -129,8 +145,20 @@ export const limitQueue = operation({
 
 export const QUEUE_OPERATIONS = [listQueues, getQueue, pauseQueue, resumeQueue, limitQueue];
 
-/** The place of a bound for each key, if it has one; what else is wrong with it is found later. */
-function keyIn(bound: unknown): string | undefined {
-  const { key } = (bound ?? {}) as { key?: unknown };
-  return typeof key === "string" ? key.slice(0, 1_000) : undefined;
+/** The places of bounds for each key; what else is wrong with them is found later. */
+function placesIn(bounds: unknown): string[] {
+  return [bounds].flat().flatMap((bound: unknown) => {
+    const { key } = (bound ?? {}) as { key?: unknown };
+    return typeof key === "string" ? key.slice(0, 1_000) : [];
+  });
+}
+
+/** Before he is told which limits there are: which of them is meant is only known then. */
+function refuseKeyOf(
+  part: ValuesOf<typeof PART>,
+  operator: AdminOperator,
+  payloads: Payloads,
+): void {
+  const { key, keyPath } = part;
+  if (key !== undefined) refuseKey(key, keyPath === undefined ? [] : [keyPath], operator, payloads);
 }

@@ -2,7 +2,7 @@ import type { ApplicationConfig, HttpAdapterHost } from "@nestjs/core";
 import { mountPattern, patternOf } from "../mount.js";
 import type { Operation } from "../operation/operation.js";
 import { ProblemException } from "../problem.js";
-import { type AnyRequest, type RawRequest, addressOf, rawOf } from "./raw-request.js";
+import { type AnyRequest, type RawRequest, rawOf, routedPath } from "./raw-request.js";
 
 // Frameworks parse bodies before anybody asks a guard, each with other limits and other errors. Those of our routes are
 // read here, before: who has no credential is told that, and not what is wrong with his body; and a requeue takes what
@@ -22,6 +22,8 @@ const bodies = new WeakMap<RawRequest, () => Body>();
 
 /** Longer ones say nothing that these routes understand. */
 const LONGEST = 65_536;
+/** Payloads are told that 100 is their limit; whatever else goes through a body, level by level, has room for these. */
+const DEEPEST = 1_000;
 /** Space and escapes make a payload longer than it is when it is enqueued. */
 const longestFor = (payloadLimit: number): number => 2 * payloadLimit + 1_024;
 
@@ -30,7 +32,8 @@ export function bodyOf(request: AnyRequest): Body {
   const raw = rawOf(request);
   const known = bodies.get(raw);
   if (known) return known();
-  return hasBody(raw) ? { type: mediaType(raw), value: request.body } : { type: undefined };
+  if (!hasBody(raw)) return { type: undefined };
+  return { type: mediaType(raw), ...shallow(request.body) };
 }
 
 export interface Reading {
@@ -50,27 +53,33 @@ export function readBodies(
   httpAdapter?.use(function readAdminBody(request: RawRequest, _: object, next: () => void) {
     // Only now: the prefix may be set after the modules are made.
     ours ??= routes(config, path, operations);
-    const asked = addressOf(request).path;
-    if (request.readableEnded || !ours.test(`${request.method} ${asked}`)) return next();
+    const asked = routedPath(request);
+    if (!isSent(request) || request.readableEnded || !ours.test(`${request.method} ${asked}`))
+      return next();
     const limit = /\/requeue\/?$/i.test(asked) ? longestFor(payloadLimit) : LONGEST;
     void read(request, limit, payloadLimit)
       .then((body) => {
         bodies.set(request, body);
-        for (const name of ["content-type", "content-length", "transfer-encoding"] as const)
-          delete request.headers[name];
+        for (const name of FRAME) delete request.headers[name];
       })
       .finally(next);
   });
 }
 
-/** Those of our routes that may be sent something. */
+/** All of our routes: some parsers read what comes with a GET, too. */
 function routes(config: ApplicationConfig, path: string, operations: readonly Operation[]): RegExp {
   const mount = mountPattern(config, path);
-  const unsafe = operations
-    .filter(({ method }) => method !== "get")
-    .map((one) => `${one.method} ${mount}${patternOf(one.path, true)}/?`);
-  return new RegExp(`^(?:${unsafe.join("|")})$`, "i");
+  const ours = operations.map(
+    (one) =>
+      `${one.method === "get" ? "(?:get|head)" : one.method} ${mount}${patternOf(one.path, true)}/?`,
+  );
+  return new RegExp(`^(?:${ours.join("|")})$`, "i");
 }
+
+/** What says to a parser that there is a body. */
+const FRAME = ["content-type", "content-length", "transfer-encoding"] as const;
+const isSent = ({ headers }: RawRequest): boolean =>
+  FRAME.some((name) => headers[name] !== undefined);
 
 const hasBody = ({ headers }: RawRequest): boolean =>
   headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
@@ -88,7 +97,12 @@ async function read(request: RawRequest, limit: number, payloadLimit: number): P
     if (bytes.length === 0) return () => ({ type: undefined });
     return () => (plain ? { type, ...parsed(bytes) } : { type, trouble: notJson(said) });
   } catch (error) {
-    return () => ({ type, trouble: error as Error });
+    // Else the client has cut it off: nobody hears what is answered.
+    const trouble =
+      error instanceof ProblemException
+        ? error
+        : new ProblemException(400, "BAD_REQUEST", "Expected the whole body, found a part of it.");
+    return () => ({ type, trouble });
   }
 }
 
@@ -114,12 +128,25 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 function parsed(bytes: Buffer): Pick<Body, "value" | "trouble"> {
   try {
-    return { value: JSON.parse(utf8.decode(bytes)) as unknown };
+    return shallow(JSON.parse(utf8.decode(bytes)));
   } catch {
     const expected = "Expected JSON in UTF-8, found something else.";
     return { trouble: new ProblemException(400, "BAD_REQUEST", expected) };
   }
 }
+
+/** What is too deep would end whoever goes through it. */
+function shallow(value: unknown): Pick<Body, "value" | "trouble"> {
+  if (!isDeeper(value, DEEPEST)) return { value };
+  const problem = `body: expected at most ${DEEPEST} levels of lists and objects, found more`;
+  const problems = [problem];
+  return { trouble: new ProblemException(400, "BODY_INVALID", `${problem}.`, { problems }) };
+}
+
+const isDeeper = (value: unknown, levels: number): boolean =>
+  typeof value === "object" &&
+  value !== null &&
+  (levels === 0 || Object.values(value).some((item) => isDeeper(item, levels - 1)));
 
 /** In UTF-8 and not compressed. */
 function isPlainJson({ headers }: RawRequest): boolean {

@@ -92,15 +92,21 @@ export const integer = (about: string, min: number, max: number): Field<number> 
   read: (check, at, value) => check.integer(at, value, min, max),
 });
 
-/** One of some words, or several of them. */
+/** Some of these words. */
 export const anyOf = <W extends string>(about: string, known: readonly W[]): Field<W[]> => ({
   about,
   many: true,
-  schema: { type: "array", items: { type: "string", enum: known } },
-  read: (check, at, value) =>
-    value === undefined
-      ? undefined
-      : [...new Set(value as unknown[])].flatMap((one) => check.word(at, one, known) ?? []),
+  schema: { type: "array", items: { type: "string", enum: known }, minItems: 1 },
+  read: (check, at, value) => {
+    if (value === undefined) return undefined;
+    const found = new Set<unknown>(Array.isArray(value) ? value : []);
+    if (found.size === 0) return check.expected(at, `a list of some of ${known.join(", ")}`, value);
+    // Each that is unknown is told of.
+    if (found.size <= known.length)
+      return [...found].flatMap((one) => check.word(at, one ?? null, known) ?? []);
+    check.add(`${at}: expected at most ${known.length} different words, found ${found.size}`);
+    return undefined;
+  },
 });
 
 /** One of some words. */

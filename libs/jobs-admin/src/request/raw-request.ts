@@ -27,6 +27,18 @@ export function addressOf(request: RawRequest): { path: string; query: string } 
     : { path: url.slice(0, mark), query: url.slice(mark + 1) };
 }
 
+/** The path as routers take it: without an origin, up to a mark, its characters decoded. */
+export function routedPath(request: RawRequest): string {
+  const path = addressOf(request)
+    .path.replace(/^https?:\/\/[^/]*/i, "")
+    .replace(/#.*$/s, "");
+  try {
+    return decodeURI(path);
+  } catch {
+    return path;
+  }
+}
+
 /** The name that the client has for this server; HTTP/2 has it in another place. */
 export const hostOf = ({ headers }: RawRequest): string =>
   (headers.host ?? (headers[":authority"] as string | undefined) ?? "").toLowerCase();

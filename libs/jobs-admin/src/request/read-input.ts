@@ -1,5 +1,5 @@
 import { OptionsCheck, OptionsError } from "nestjs-pg-jobs";
-import { ProblemException } from "../problem.js";
+import { ProblemException, told } from "../problem.js";
 import type { Fields } from "./field.js";
 import type { Body } from "./bodies.js";
 import { type RawRequest, addressOf } from "./raw-request.js";
@@ -89,8 +89,8 @@ function checked<T>(subject: string, code: string, read: (check: OptionsCheck) =
   try {
     check.done();
   } catch (error) {
-    const { problems } = error as OptionsError;
-    throw new ProblemException(400, code, `${problems.join("; ")}.`, { problems });
+    const { detail, problems } = told((error as OptionsError).problems);
+    throw new ProblemException(400, code, detail, { problems });
   }
   return found;
 }

@@ -1,7 +1,8 @@
 import { parsePause } from "nestjs-pg-jobs";
 import { flag, list, object, ref, text } from "../openapi/schema.js";
 import { operation } from "../operation/operation.js";
-import { name, time, words } from "../request/field.js";
+import { name, time } from "../request/field.js";
+import { WHY, WHY_AND_BY } from "../request/why.js";
 
 const ONE = { name: name("Of this one.") };
 const UNKNOWN = { 404: ["SCHEDULE_UNKNOWN"] };
@@ -24,6 +25,7 @@ export const runSchedule = operation({
   summary: "Enqueue a job of a schedule at once, also while it is paused",
   description:
     "Where `overlap` is `skip` and its newest job is not over, it is that one, with `deduplicated`. Its ticks stay as they are.",
+  body: WHY,
   answer: object({ id: text, deduplicated: flag }),
   problems: { ...UNKNOWN, 503: ["ENQUEUE_OUTCOME_UNKNOWN"] },
 });
@@ -36,8 +38,7 @@ export const pauseSchedule = operation({
   role: "operator",
   summary: "A schedule has no ticks until it is resumed, or `until`; they are not made up for",
   body: {
-    why: words("Why, for those who look."),
-    by: words("Ignored: it is who asks."),
+    ...WHY_AND_BY,
     until: time("It goes on by itself then; absent: when it is resumed."),
   },
   check({ body }, { operator }) {
@@ -54,6 +55,7 @@ export const resumeSchedule = operation({
   parameters: ONE,
   role: "operator",
   summary: "It goes on with the next tick from now",
+  query: WHY,
   answer: ref("Schedule"),
   problems: UNKNOWN,
 });

@@ -78,6 +78,8 @@ export interface LimitOrder extends Limits {
 export const LIMIT_KEYS = ["limit", "rate"] as const;
 
 const MOST = 1_000_000;
+/** Each claim of the queue looks at all of them. */
+const MOST_RULES = 100;
 const LEAST_WINDOW_MS = 100;
 const LONGEST_WINDOW_MS = 30 * 86_400_000;
 /** Names of properties between dots. */
@@ -99,14 +101,14 @@ export function parseLimits(
     rules.set(keyPath, known);
     return known;
   };
-  for (const [place, one] of listed(given.limit, `${at}limit`)) {
+  for (const [place, one] of listed(check, given.limit, `${at}limit`)) {
     if (!check.object(place, one, ["max", "key"])) continue;
     const max = required(check, `${place}.max`, one.max);
     const rule = ruleOf(pathOf(check, place, one.key));
     if (rule.max !== null) check.add(`${place}: expected one limit for each key, found two`);
     rule.max = max ?? 1;
   }
-  for (const [place, one] of listed(given.rate, `${at}rate`)) {
+  for (const [place, one] of listed(check, given.rate, `${at}rate`)) {
     if (!check.object(place, one, ["max", "per", "key"])) continue;
     const rate = required(check, `${place}.max`, one.max);
     if (one.per === undefined)
@@ -147,11 +149,14 @@ export function eitherLimits(
 }
 
 /** The options of each item, with the place where it stands. */
-function listed(value: unknown, at: string): [string, unknown][] {
+function listed(check: OptionsCheck, value: unknown, at: string): [string, unknown][] {
   if (value === undefined) return [];
-  return Array.isArray(value)
-    ? value.map((one: unknown, index) => [`${at}[${index}]`, one])
-    : [[at, value]];
+  if (!Array.isArray(value)) return [[at, value]];
+  if (value.length > MOST_RULES) {
+    check.add(`${at}: expected at most ${MOST_RULES}, found ${value.length}`);
+    return [];
+  }
+  return value.map((one: unknown, index) => [`${at}[${index}]`, one]);
 }
 
 function required(check: OptionsCheck, at: string, value: unknown): number | undefined {

@@ -1,6 +1,7 @@
 import { types } from "node:util";
 import { DURATION_FORMS, readDuration } from "./duration.js";
 import { JobsError, OptionsError } from "./errors.js";
+import { safeText } from "./json.js";
 
 const NAME = /^[^\p{Cc}\p{Cs}]{1,64}$/u;
 
@@ -44,7 +45,7 @@ export class OptionsCheck {
       if (known.includes(key)) continue;
       const near = nearest(key, known);
       const advice = near ? `did you mean ${near}?` : `known are ${known.join(", ")}`;
-      this.add(`${at ? `${at}.` : ""}${key.slice(0, 64)}: unknown option, ${advice}`);
+      this.add(`${at ? `${at}.` : ""}${safeText(key, 64)}: unknown option, ${advice}`);
     }
     return true;
   }

@@ -1,4 +1,4 @@
-import { OptionsCheck, describe, readable } from "../job/options-check.js";
+import { OptionsCheck, readable } from "../job/options-check.js";
 import {
   AUDIT_SINCE,
   type AuditEntry,
@@ -71,7 +71,7 @@ export class JobAudit {
       const most = check.integer("page.limit", paged.limit, 1, 200) ?? 50;
       const from = paged.after ?? null;
       if (from !== null && (typeof from !== "string" || !/^[1-9]\d{0,17}$/.test(from)))
-        check.expected("page.after", "the next of the page before", describe(from));
+        check.expected("page.after", "the next of the page before", from);
       check.done();
       return {
         filter: { operator: operator!, action: action!, target: target! },

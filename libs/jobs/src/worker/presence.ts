@@ -93,11 +93,11 @@ export class Presence {
 
   /** Undefined where the schema has no room for them. */
   #vitals(): ProcessVitals | undefined {
-    const { store, release, current } = this.ports;
-    if (!store.has(VITALS_SINCE)) return undefined;
+    const { ports } = this;
+    if (!ports.store.has(VITALS_SINCE)) return undefined;
     const p99 = this.#delay?.read().p99;
     const loopDelayMs = p99 === undefined ? null : Math.round(p99 * 10_000) / 10;
-    return { release, loopDelayMs, current: current(MOST_CURRENT) };
+    return { release: ports.release, loopDelayMs, current: ports.current(MOST_CURRENT) };
   }
 
   #card(): WorkerCard {
