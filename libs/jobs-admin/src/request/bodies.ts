@@ -51,11 +51,11 @@ export function readBodies(
 ): void {
   let ours: RegExp | undefined;
   httpAdapter?.use(function readAdminBody(request: RawRequest, _: object, next: () => void) {
+    if (!isSent(request) || request.readableEnded) return next();
     // Only now: the prefix may be set after the modules are made.
     ours ??= routes(config, path, operations);
     const asked = routedPath(request);
-    if (!isSent(request) || request.readableEnded || !ours.test(`${request.method} ${asked}`))
-      return next();
+    if (!ours.test(`${request.method} ${asked}`)) return next();
     const limit = /\/requeue\/?$/i.test(asked) ? longestFor(payloadLimit) : LONGEST;
     void read(request, limit, payloadLimit)
       .then((body) => {
