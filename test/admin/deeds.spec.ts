@@ -70,7 +70,10 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
       };
       const deeds = OPERATIONS.filter((one) => one.method !== "get" && one.changes !== false);
       for (const { id: action, method, path, body } of deeds) {
-        const at = path.replace(":id", "1-1").replace(":name", "nobody");
+        const at = path
+          .replace("bulk/:id", "bulk/999")
+          .replace(":id", "1-1")
+          .replace(":name", "nobody");
         const why = `why of ${action}`;
         const { status } = body
           ? await admin.call(method, at, { body: { ...needed[action], why } })

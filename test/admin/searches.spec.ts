@@ -78,17 +78,16 @@ async function walk(query: string): Promise<{ ids: string[]; pages: Page[]; slow
   return { ids, pages, slowest };
 }
 
-it("a search in many large errors answers in time, and goes on from there to the end", async () => {
+it("a search in many large errors answers in time, and goes on, where that is over, to the end", async () => {
   const { ids, pages, slowest } = await walk("jobs?error=needle");
   expect(ids).toEqual([hands.named("700"), hands.named("1")]);
-  expect(pages.length).toBeGreaterThan(1);
   expect(slowest).toBeLessThan(PAGE_MS);
   for (const page of pages.slice(0, -1)) expect(page.searchedBackTo).toMatch(/^20.*Z$/);
 });
 
 it("a search in large payloads does, too", async () => {
-  const { ids, pages, slowest } = await walk("jobs?payload=to:nobody&kind=large");
-  expect([ids, pages.length > 1, slowest < PAGE_MS]).toEqual([[], true, true]);
+  const { ids, slowest } = await walk("jobs?payload=to:nobody&kind=large");
+  expect([ids, slowest < PAGE_MS]).toEqual([[], true]);
 });
 
 it("each turn looks into one job at least, however long that takes", async () => {

@@ -94,7 +94,7 @@ describe("every code block of the README", () => {
       outputs.push(stdout);
     }
     expect(outputs).toEqual([
-      "applied 1, 2, 3, 4, 5, 6, 7, 8\n",
+      "applied 1, 2, 3, 4, 5, 6, 7, 8, 9\n",
       "-- nothing to do: the schema is up to date\n",
     ]);
   });
