@@ -162,3 +162,28 @@ describe("job_status", () => {
     ]);
   });
 });
+
+it("takes the message out of the last error of a job alone, however many are kept", async () => {
+  const [id] = await hands.addMany(1);
+  await bench.sql("update jobs.job set failures = 20 where id = $1", [id]);
+  // Too long for their rows, and nothing that could be compressed.
+  await bench.sql(
+    `insert into jobs.attempt_error (job_id, attempt, queue_id, generation, error)
+     select $1, attempt, $2, 1, jsonb_build_object('message', 'boom ' || attempt, 'stack', (
+       select string_agg(md5(attempt || ' ' || n), '') from generate_series(1, 3000) n))
+     from generate_series(1, 20) attempt`,
+    [id, hands.queueId],
+  );
+  const select = `select last_error from jobs.job_status where queue_id = ${hands.queueId} and number = ${id}`;
+  const [row] = await bench.sql(select);
+  expect(row).toEqual({ last_error: "boom 20" });
+  const pages = async () => {
+    const [plan] = await bench.sql<{ "QUERY PLAN": [{ Plan: Record<string, number> }] }>(
+      `explain (analyze, buffers, format json) ${select}`,
+    );
+    const { Plan } = plan!["QUERY PLAN"][0];
+    return Plan["Shared Hit Blocks"]! + Plan["Shared Read Blocks"]!;
+  };
+  await pages();
+  expect(await pages()).toBeLessThan(100);
+});

@@ -91,45 +91,7 @@ create trigger count_archive_out after delete on ${jobs}.dead_archive
 insert into ${jobs}.chore (name, every, due_at) values ('retention', '1 hour', now() + interval '1 hour');
 
 -- archived letters are dead, and what was cancelled may have failed before
-create or replace view ${jobs}.job_status as
-select j.queue_id || '-' || j.id as id, l.kind, q.name as queue,
-  case when j.lease_until >= now() then 'running' else 'queued' end as state,
-  l.priority::integer as priority, j.attempt, j.failures::integer as failures, j.attempts::integer as attempts,
-  j.run_at, j.created_at, j.claimed_at as started_at, null::timestamptz as finished_at, j.key,
-  (select w.host || ':' || w.pid from ${jobs}.worker w where w.id = j.worker) as worker,
-  case when j.failures > 0 or j.crashes > 0 then (
-    select e.error ->> 'message' from ${jobs}.attempt_error e
-    where e.job_id = j.id and e.queue_id = j.queue_id order by e.attempt desc limit 1) end as last_error,
-  j.payload, null::jsonb as result, j.queue_id, j.id as number
-from ${jobs}.job j
-join ${jobs}.queue q on q.id = j.queue_id
-join ${jobs}.lane l on l.queue_id = j.queue_id and l.id = j.lane % 10000
-union all
-select d.queue_id || '-' || d.id, d.kind, q.name,
-  case d.state when 1 then 'succeeded' when 2 then 'skipped' else 'cancelled' end,
-  l.priority::integer, d.attempt, d.failures::integer, d.attempts::integer,
-  d.run_at, d.created_at, d.started_at, d.finished_at, d.key,
-  (select w.host || ':' || w.pid from ${jobs}.worker w where w.id = d.worker),
-  case when d.state = 3 and d.failures > 0 then (
-    select e.error ->> 'message' from ${jobs}.attempt_error e
-    where e.job_id = d.id and e.queue_id = d.queue_id order by e.attempt desc limit 1) end,
-  d.payload, d.result, d.queue_id, d.id
-from ${jobs}.done d
-join ${jobs}.queue q on q.id = d.queue_id
-join ${jobs}.lane l on l.queue_id = d.queue_id and l.id = d.lane
-${["dead", "dead_archive"]
-  .map(
-    (table) => `union all
-select d.queue_id || '-' || d.id, d.kind, q.name, 'dead',
-  l.priority::integer, d.attempt, d.failures::integer, d.attempts::integer,
-  d.run_at, d.created_at, d.started_at, d.finished_at, d.key,
-  (select w.host || ':' || w.pid from ${jobs}.worker w where w.id = d.worker),
-  d.error ->> 'message', d.payload, null, d.queue_id, d.id
-from ${jobs}.${table} d
-join ${jobs}.queue q on q.id = d.queue_id
-join ${jobs}.lane l on l.queue_id = d.queue_id and l.id = d.lane`,
-  )
-  .join("\n")};
+${jobStatus(jobs)}
 `;
 
 /** `first`: what it looks at before it makes any. */
@@ -165,3 +127,50 @@ begin${first}
   end loop;
   return made;
 end $$;`;
+
+/** Of the last error that is kept of a row. */
+export const lastMessage = (jobs: string, row: string): string =>
+  `select e.error ->> 'message' from ${jobs}.attempt_error e
+    where e.job_id = ${row}.id and e.queue_id = ${row}.queue_id order by e.attempt desc limit 1`;
+
+/** `message`: a subquery for the message of a row's last error. */
+export const jobStatus = (
+  jobs: string,
+  message = lastMessage,
+): string => `create or replace view ${jobs}.job_status as
+select j.queue_id || '-' || j.id as id, l.kind, q.name as queue,
+  case when j.lease_until >= now() then 'running' else 'queued' end as state,
+  l.priority::integer as priority, j.attempt, j.failures::integer as failures, j.attempts::integer as attempts,
+  j.run_at, j.created_at, j.claimed_at as started_at, null::timestamptz as finished_at, j.key,
+  (select w.host || ':' || w.pid from ${jobs}.worker w where w.id = j.worker) as worker,
+  case when j.failures > 0 or j.crashes > 0 then (
+    ${message(jobs, "j")}) end as last_error,
+  j.payload, null::jsonb as result, j.queue_id, j.id as number
+from ${jobs}.job j
+join ${jobs}.queue q on q.id = j.queue_id
+join ${jobs}.lane l on l.queue_id = j.queue_id and l.id = j.lane % 10000
+union all
+select d.queue_id || '-' || d.id, d.kind, q.name,
+  case d.state when 1 then 'succeeded' when 2 then 'skipped' else 'cancelled' end,
+  l.priority::integer, d.attempt, d.failures::integer, d.attempts::integer,
+  d.run_at, d.created_at, d.started_at, d.finished_at, d.key,
+  (select w.host || ':' || w.pid from ${jobs}.worker w where w.id = d.worker),
+  case when d.state = 3 and d.failures > 0 then (
+    ${message(jobs, "d")}) end,
+  d.payload, d.result, d.queue_id, d.id
+from ${jobs}.done d
+join ${jobs}.queue q on q.id = d.queue_id
+join ${jobs}.lane l on l.queue_id = d.queue_id and l.id = d.lane
+${["dead", "dead_archive"]
+  .map(
+    (table) => `union all
+select d.queue_id || '-' || d.id, d.kind, q.name, 'dead',
+  l.priority::integer, d.attempt, d.failures::integer, d.attempts::integer,
+  d.run_at, d.created_at, d.started_at, d.finished_at, d.key,
+  (select w.host || ':' || w.pid from ${jobs}.worker w where w.id = d.worker),
+  d.error ->> 'message', d.payload, null, d.queue_id, d.id
+from ${jobs}.${table} d
+join ${jobs}.queue q on q.id = d.queue_id
+join ${jobs}.lane l on l.queue_id = d.queue_id and l.id = d.lane`,
+  )
+  .join("\n")};`;
