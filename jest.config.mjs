@@ -30,8 +30,8 @@ export default {
       },
     ],
   },
-  // They wait more than they work: behind the pooler four at a time do well on two cores.
-  maxWorkers: 3,
+  // They wait more than they work: five at a time do well on two cores.
+  maxWorkers: 5,
   // A minute is longer than any wait of a spec: `until` gives up first, and says on what.
   testTimeout: 60_000,
   globalSetup: "<rootDir>/test/global-setup.mjs",

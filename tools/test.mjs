@@ -29,8 +29,8 @@ async function runAll(args) {
       env: { TEST_DATABASES: "jobs_patient" },
     }),
   ]);
-  // They wait for processes mostly: two at a time do well on two cores.
-  runs.push(await runJest([...args, "--maxWorkers=2", `--testPathPatterns=${SERIAL}`]));
+  // They wait for processes mostly: three at a time do well on two cores.
+  runs.push(await runJest([...args, "--maxWorkers=3", `--testPathPatterns=${SERIAL}`]));
   return { runs, specs: specsOnDisk() };
 }
 
