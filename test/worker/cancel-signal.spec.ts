@@ -177,7 +177,9 @@ it("a claimed job that waits for a slot is not started", async () => {
   const all = events(app);
   const jobs = app.get(JobQueue);
   const made = await jobs.enqueueMany("work", [{}, {}, {}]);
-  await until(async () => (await bench.states()).running === 3, { what: "all are claimed" });
+  await until(async () => (await bench.states()).running === 3 && started.length === 1, {
+    what: "all are claimed, and one has begun",
+  });
   const waits = made.find(({ id }) => !started.includes(id))!;
   expect(await jobs.cancel(waits.id)).toBe("requested");
   await reached(bench, waits.id, "cancelled");

@@ -172,7 +172,8 @@ describe("a limit of each key", () => {
     for (let n = 0; n < 50; n++) await jobs.enqueue(Serial, { tenant: "a", n });
     await finished(50);
     expect(order).toEqual(Array.from({ length: 50 }, (_, n) => n));
-    expect(performance.now() - from).toBeLessThan(3_000);
+    // A sweep a second would take fifty.
+    expect(performance.now() - from).toBeLessThan(10_000);
   });
 });
 
@@ -232,7 +233,8 @@ describe("changed while workers are at work", () => {
     // Nothing starts until all that runs is counted.
     await until(() => gauges.all.now === 0, { what: "what ran has ended" });
     gauges.all.most = 0;
-    await until(() => gauges.starts.length > 100, { what: "it goes on", timeout: 15_000 });
+    const ran = gauges.starts.length;
+    await until(() => gauges.starts.length > ran + 40, { what: "it goes on", timeout: 15_000 });
     expect(gauges.all.most).toBe(4);
     await jobs.queues.limit("default", { limit: { max: 9 } });
     await until(() => gauges.all.now === 9, { what: "nine run at once" });
