@@ -296,6 +296,49 @@ describe.each(ADAPTERS)("on %s", (adapter) => {
       });
     });
 
+    it("does not say that what was done was not, when what it answers cannot be read", async () => {
+      await waiting();
+      await admin.jobs.schedules.upsert("nightly", "waits", { cron: "@yearly" });
+      await admin.jobs.schedules.runNow("nightly");
+      const client = await bench.client();
+      const deeds = [
+        ["post", "schedules/nightly/pause", {}],
+        ["patch", "queues/default", { limit: { max: 777 }, rate: null }],
+      ] as const;
+      for (const [method, path, body] of deeds) {
+        const send = async () => await admin.call(method, path, { body, headers: key(path) });
+        await client.query("begin");
+        await client.query(`lock table ${bench.schema}.job in access exclusive mode`);
+        expect(said(await send())).toEqual([503, "OUTCOME_UNKNOWN"]);
+        await client.query("rollback");
+        expect(said(await send())).toEqual([409, "IDEMPOTENCY_OUTCOME_UNKNOWN"]);
+        expect((await audit("?limit=1"))[0]).toMatchObject({ outcome: "OUTCOME_UNKNOWN" });
+      }
+      client.release();
+      expect((await admin.jobs.schedules.get("nightly"))!.paused).toMatchObject({ by: "admin" });
+      expect(await admin.jobs.queues.limits("default")).toMatchObject([{ limit: 777 }]);
+    });
+
+    it("gives a key back, or keeps an answer, as soon as the database is there again", async () => {
+      const id = await waiting();
+      const requests = admin.app.get(JobRequests);
+      const client = await bench.client();
+      await client.query("begin");
+      await client.query(`select 1 from ${bench.schema}.job for update`);
+      const send = async () => await admin.post(`jobs/${id}/cancel`, { headers: key("later") });
+      const drop = jest.spyOn(requests, "drop").mockRejectedValueOnce(new Error("away"));
+      expect(said(await send())).toEqual([409, "JOB_LOCKED"]);
+      await client.query("rollback");
+      client.release();
+      const answer = jest.spyOn(requests, "answer").mockRejectedValueOnce(new Error("away"));
+      await until(async () => (await send()).status === 200, { what: "the key is free again" });
+      await until(async () => (await send()).headers.get("idempotency-replayed") === "true", {
+        what: "the answer is kept",
+      });
+      drop.mockRestore();
+      answer.mockRestore();
+    });
+
     it("may try again what a lock has kept from being done", async () => {
       const id = await waiting();
       const client = await bench.client();

@@ -3,7 +3,7 @@ import { newest, runOnce } from "../../libs/jobs/src/store/schedules/control.js"
 import { declare } from "../../libs/jobs/src/store/schedules/declare.js";
 import { type DueSchedule, due, fire } from "../../libs/jobs/src/store/schedules/fire.js";
 import { keep } from "../../libs/jobs/src/store/schedules/keep.js";
-import { list } from "../../libs/jobs/src/store/schedules/schedule.js";
+import { type ScheduleView, list } from "../../libs/jobs/src/store/schedules/schedule.js";
 import { Bench } from "../support/harness.js";
 import { Hands } from "../support/hands.js";
 
@@ -118,6 +118,15 @@ describe("a tick", () => {
     const third = await come("121 minutes");
     expect(third.lastJob).toBe(a);
     expect(await fire(session, third, firing(third))).toHaveLength(1);
+  });
+
+  it("knows the numbers of its last jobs to the last digit", async () => {
+    await declared();
+    const number = "1152921504606846977";
+    await bench.sql("update jobs.schedule set last_job = $1", [number]);
+    const [{ lastJob, lastRuns }] = (await list(session, true)) as [ScheduleView];
+    expect(lastRuns).toEqual([{ id: lastJob, state: null }]);
+    expect(lastJob).toContain(number);
   });
 
   it("knows its last five jobs and where they are, and none of another queue", async () => {

@@ -61,12 +61,12 @@ export class DeedsInterceptor implements NestInterceptor {
       throw said(taken.body as Problem);
     }
     const { fence } = taken;
-    // What cannot be kept, or dropped, now: who repeats it hears that it is under way, and then that it may have been done.
-    const unkept = (error: unknown) =>
-      this.#logger.warn("An answer was not kept", { error: String(error) });
+    // Until it is kept, or dropped, who repeats it hears that it is under way, and then that it may have been done.
+    const untilDone = (work: () => Promise<unknown>) =>
+      work().catch(() => void this.#later(work, "An answer was not kept", { key }));
     const keep = (status: number, body: unknown) =>
-      this.requests.answer(mine, fence, status, body).catch(unkept);
-    const drop = () => this.requests.drop(mine, fence).catch(unkept);
+      untilDone(() => this.requests.answer(mine, fence, status, body));
+    const drop = () => untilDone(() => this.requests.drop(mine, fence));
     const entry = await this.#begun(deed).catch(async (error: unknown) => {
       await drop();
       throw error;
@@ -111,27 +111,30 @@ export class DeedsInterceptor implements NestInterceptor {
   async #ended(deed: Deed, entry: string | undefined, outcome: string): Promise<void> {
     this.snapshot.forget();
     // It was done, or not: that nobody can say so now changes nothing about that.
-    if (entry !== undefined)
-      await this.audit.end(entry, outcome).catch(() => void this.#endLater(entry, outcome));
+    if (entry !== undefined) {
+      const end = () => this.audit.end(entry, outcome);
+      const lost = "The outcome of a deed was not kept";
+      await end().catch(() => void this.#later(end, lost, { entry, outcome }));
+    }
     const { operator, role, action, target } = deed;
     this.#logger.log("Operator", { operator, role, action, target, outcome });
   }
 
   /** While the database is away for a little; never rejects. */
-  async #endLater(entry: string, outcome: string): Promise<void> {
+  async #later(work: () => Promise<unknown>, lost: string, about: object): Promise<void> {
     for (const seconds of PAUSES) {
       await sleep(seconds * 1_000, undefined, { ref: false });
-      const ended = await this.audit.end(entry, outcome).then(
+      const ended = await work().then(
         () => true,
         () => false,
       );
       if (ended) return;
     }
-    this.#logger.warn("The outcome of a deed was not kept", { entry, outcome });
+    this.#logger.warn(lost, about);
   }
 }
 
-/** Between the tries to say how a deed ended. */
+/** Between the tries to write down what became of a deed. */
 const PAUSES = [1, 2, 4, 8, 16, 32];
 
 const STANDARD = new Set(["type", "title", "status", "code", "detail"]);

@@ -51,12 +51,12 @@ export const maybeDone = (ids?: unknown): ProblemException =>
     ids === undefined ? {} : { ids },
   );
 
-/** What is told of a deed that failed: one that the database was sent and did not answer may have been done. */
+/** What is told of a deed that failed: one that the database was sent and did not answer, or not to the end, may have been done. */
 export const unanswered = (error: unknown): unknown =>
   error instanceof DatabaseUnavailableError && mayBeDone(error)
     ? new ProblemException(
         503,
         "OUTCOME_UNKNOWN",
-        "The connection to the database was lost before it answered: it may have been done. Look before you repeat it.",
+        "It may have been done: the connection to the database was lost before it answered, or what became of it could not be read. Look before you repeat it.",
       )
     : error;

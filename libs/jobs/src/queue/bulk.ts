@@ -35,7 +35,7 @@ import { list, looksInto } from "../store/reads/list.js";
 import type { Store } from "../store/store.js";
 import { JobMovesError } from "../store/transitions/cancel.js";
 import { ensurePartitions } from "../store/upkeep/partitions.js";
-import { callerError } from "./failure.js";
+import { callerError, done } from "./failure.js";
 import type { Done, OneJob } from "./one-job.js";
 import type { Counted, Found, Searches } from "./searches.js";
 
@@ -133,8 +133,9 @@ export class JobBulk {
   /** No more jobs are changed from now on; may be repeated. @throws UnknownBulkError, SchemaNotReadyError */
   async stop(id: string): Promise<BulkView> {
     return await this.#checked(async () => {
-      if (isId(id)) await end(this.store, id);
-      const found = isId(id) ? await find(this.store, id) : null;
+      if (!isId(id)) throw new UnknownBulkError(describe(id));
+      await end(this.store, id);
+      const found = await done(() => find(this.store, id));
       if (!found) throw new UnknownBulkError(describe(id));
       return found;
     });

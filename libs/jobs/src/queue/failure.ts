@@ -48,10 +48,26 @@ export interface Meant {
   job: { id: string; kind: string; key: string | null; payload: string };
 }
 
+/** What a call was to do is done; what it was to answer cannot be read. */
+class UnreadError extends Error {
+  override readonly name = "UnreadError";
+}
+
+/** What a call answers once that is committed which it was to do: a failure from here on is none of that. */
+export async function done<T>(answer: () => Promise<T>): Promise<T> {
+  try {
+    return await answer();
+  } catch (error) {
+    if (error instanceof JobsError) throw error;
+    throw new UnreadError("what was done cannot be read", { cause: error });
+  }
+}
+
 /** Whether what a call was to do may be done, though it has failed so; false: it is not. */
 export function mayBeDone(error: unknown): boolean {
   if (!(error instanceof JobsError)) return true;
-  if (error instanceof DatabaseUnavailableError) return isOutcomeUnknown(error.cause);
+  if (error instanceof DatabaseUnavailableError)
+    return isOutcomeUnknown(error.cause) || error.cause instanceof UnreadError;
   return error instanceof EnqueueOutcomeUnknownError;
 }
 
@@ -63,6 +79,10 @@ export function callerError(
   jobs: readonly Meant[] = [],
 ): unknown {
   if (error instanceof JobsError) return error;
+  if (error instanceof UnreadError) {
+    const found = `none when it was asked how that stands which this call has done (${(error.cause as Error).message})`;
+    return new DatabaseUnavailableError(found, "It is done: look again later.", { cause: error });
+  }
   if (error instanceof SchemaOutdatedError) {
     const { found, needed, feature } = error;
     return new SchemaNotReadyError(schema, found === 0 ? null : found, needed, feature);

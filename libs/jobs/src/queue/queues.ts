@@ -24,7 +24,7 @@ import { sweep } from "../store/limits/sweep.js";
 import { limitViews } from "../store/limits/views.js";
 import { queueNames } from "../store/reads/stats.js";
 import type { Store } from "../store/store.js";
-import { type Doing, callerError } from "./failure.js";
+import { type Doing, callerError, done } from "./failure.js";
 import type { Hints } from "./hints.js";
 import { type ProcessReport, process } from "./process.js";
 
@@ -84,8 +84,10 @@ export class JobQueues {
     return await this.#changing(queue, "resume", part, async (id, { kind, key, keyPath }) => {
       if (key === undefined) return await resume(this.store, id, kind);
       await resumeKey(this.store, id, await this.#ruleOf(id, kind, keyPath), key);
-      await this.store.transaction((run) => dropUnbound({ run }, id));
-      await this.#release(id);
+      await done(async () => {
+        await this.store.transaction((run) => dropUnbound({ run }, id));
+        await this.#release(id);
+      });
     });
   }
 
@@ -101,11 +103,12 @@ export class JobQueues {
       );
       const id = await this.#find(queue, kind);
       const said = { kind: kind ?? WHOLE, rules, by, why };
-      if (await this.store.transaction((run) => setRules({ run }, id, said))) {
-        await this.#release(id);
-        this.hints.changed(id);
-      }
-      return await limitViews(this.store, id);
+      const changed = await this.store.transaction((run) => setRules({ run }, id, said));
+      if (changed) this.hints.changed(id);
+      return await done(async () => {
+        if (changed) await this.#release(id);
+        return await limitViews(this.store, id);
+      });
     });
   }
 
@@ -184,9 +187,11 @@ export class JobQueues {
       const id = await this.#find(queue, part.kind);
       await change(id, part, order);
       this.hints.changed(id);
-      const [view] = await queueViews(this.store, queue);
-      if (!view) throw await this.#unknownQueue(queue);
-      return view;
+      return await done(async () => {
+        const [view] = await queueViews(this.store, queue);
+        if (!view) throw await this.#unknownQueue(queue);
+        return view;
+      });
     });
   }
 

@@ -20,7 +20,7 @@ import {
 import { type Store, isOutcomeUnknown } from "../store/store.js";
 import { existing } from "../store/transitions/enqueue.js";
 import { declareSchedule } from "./declare-schedule.js";
-import { type Doing, type Meant, callerError } from "./failure.js";
+import { type Doing, type Meant, callerError, done } from "./failure.js";
 import type { Hints } from "./hints.js";
 import { again } from "./insert.js";
 
@@ -60,7 +60,7 @@ export class JobSchedules {
       const wanted = { name, definition, payload, timetable, call, service: null };
       const { answer, before } = await declareSchedule(this.store, this.payloadLimit, wanted);
       if (answer === "refused") throw new ScheduleDeclaredError(name, before ?? "?");
-      return await this.#view(name);
+      return await done(() => this.#view(name));
     });
   }
 
@@ -79,7 +79,7 @@ export class JobSchedules {
     return await this.#checked("schedule", async () => {
       const order = readable("options of pause", () => parsePause(options));
       if (!(await pause(this.store, named(name), order))) await this.#unknown(name);
-      return await this.#view(name);
+      return await done(() => this.#view(name));
     });
   }
 
@@ -95,7 +95,7 @@ export class JobSchedules {
         const at = next === undefined ? undefined : new Date(next);
         if (await resume(this.store, { name, cron, timeZone }, at)) break;
       }
-      return await this.#view(name);
+      return await done(() => this.#view(name));
     });
   }
 

@@ -68,7 +68,7 @@ const listSchedules = new Statement(
 interface Seen {
   view: ScheduleView;
   queueId: number;
-  recent: readonly number[];
+  recent: readonly string[];
 }
 
 function seenOf(row: Row): Seen {
@@ -98,7 +98,7 @@ function seenOf(row: Row): Seen {
     retiredAt: retiredAt!,
     createdAt: createdAt!,
   };
-  return { view, queueId: Number(queueId), recent: JSON.parse(times[3]!) as number[] };
+  return { view, queueId: Number(queueId), recent: times[3]!.match(/\d+/g) ?? [] };
 }
 
 /** `archive`: the schema has one. */
@@ -123,12 +123,12 @@ async function withRuns(
   archive: boolean,
 ): Promise<ScheduleView[]> {
   const sought = schedules.flatMap(({ queueId, recent }) =>
-    recent.map((number) => ({ queueId, number: String(number) })),
+    recent.map((number) => ({ queueId, number })),
   );
   const found = sought.length === 0 ? [] : await outcomes(runner, sought, archive);
   const states = new Map(found.map(({ queueId, id, state }) => [formatJobId(queueId, id), state]));
   return schedules.map(({ view, queueId, recent }) => {
-    const ids = recent.map((number) => formatJobId(queueId, String(number)));
+    const ids = recent.map((number) => formatJobId(queueId, number));
     return { ...view, lastRuns: ids.map((id) => ({ id, state: states.get(id) ?? null })) };
   });
 }
