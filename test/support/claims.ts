@@ -22,6 +22,26 @@ export const idleHandler = (kind: string, concurrency: number | null = null): Ha
   name: `${kind}.run`,
 });
 
+/** A claim of nobody's, as far as it matters. */
+export const claimOf = (over: Partial<Claim> = {}): Claim => ({
+  id: "1",
+  queueId: 1,
+  lane: 0,
+  kind: "job",
+  attempt: 1,
+  worker: 1,
+  failures: 0,
+  crashes: 0,
+  attempts: null,
+  timeoutMs: null,
+  runAt: "2026-01-01 00:00:00+00",
+  payload: "{}",
+  headers: null,
+  rescued: false,
+  cancelled: false,
+  ...over,
+});
+
 /** The attempt of a claim, with nothing around it. */
 export const attemptOf = (one: Claim, handler = idleHandler("job")): Attempt =>
   new Attempt(one, handler, "default", {

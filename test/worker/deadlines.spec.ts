@@ -1,17 +1,30 @@
 import { jest } from "@jest/globals";
-import { Deadlines } from "../../libs/jobs/src/worker/deadlines.js";
+import { Deadlines, Timed } from "../../libs/jobs/src/worker/deadlines.js";
 import { until } from "../support/until.js";
 
+class Item extends Timed {
+  constructor(readonly name: string) {
+    super();
+  }
+}
+
 describe("Deadlines", () => {
+  const items = new Map<string, Item>();
+  const item = (name: string): Item => {
+    const one = items.get(name) ?? new Item(name);
+    items.set(name, one);
+    return one;
+  };
   let passed: string[];
   let times: Map<string, number>;
-  let deadlines: Deadlines<string>;
+  let deadlines: Deadlines<Item>;
   beforeEach(() => {
     passed = [];
     times = new Map();
-    deadlines = new Deadlines((item) => {
-      passed.push(item);
-      times.set(item, performance.now());
+    items.clear();
+    deadlines = new Deadlines(({ name }) => {
+      passed.push(name);
+      times.set(name, performance.now());
     });
   });
   afterEach(() => deadlines.clear());
@@ -24,12 +37,12 @@ describe("Deadlines", () => {
     try {
       const from = performance.now();
       const waits = { c: 120, a: 20, d: 180, b: 60 };
-      for (const [item, ms] of Object.entries(waits)) deadlines.add(item, ms);
+      for (const [name, ms] of Object.entries(waits)) deadlines.add(item(name), ms);
       jest.advanceTimersByTime(1_000);
       expect(passed).toEqual(["a", "b", "c", "d"]);
-      for (const [item, ms] of Object.entries(waits)) {
-        expect(times.get(item)! - from).toBeGreaterThanOrEqual(ms);
-        expect(times.get(item)! - from).toBeLessThan(ms + 5);
+      for (const [name, ms] of Object.entries(waits)) {
+        expect(times.get(name)! - from).toBeGreaterThanOrEqual(ms);
+        expect(times.get(name)! - from).toBeLessThan(ms + 5);
       }
     } finally {
       deadlines.clear();
@@ -39,7 +52,7 @@ describe("Deadlines", () => {
 
   it("tells what passes while the loop stands still, each once", async () => {
     const waits = { c: 50, a: 10, b: 30 };
-    for (const [item, ms] of Object.entries(waits)) deadlines.add(item, ms);
+    for (const [name, ms] of Object.entries(waits)) deadlines.add(item(name), ms);
     const end = performance.now() + 80;
     while (performance.now() < end);
     await all(3);
@@ -47,58 +60,74 @@ describe("Deadlines", () => {
   });
 
   it("tells items of one duration in the order they came", async () => {
-    for (const item of ["a", "b", "c"]) deadlines.add(item, 20);
+    for (const name of ["a", "b", "c"]) deadlines.add(item(name), 20);
     await all(3);
     expect(passed).toEqual(["a", "b", "c"]);
   });
 
   it("tells nothing of what was removed", async () => {
-    for (const item of ["a", "b", "c"]) deadlines.add(item, 30);
-    deadlines.add("d", 10);
-    deadlines.add("e", 60);
-    deadlines.remove("a", 30);
-    deadlines.remove("d", 10);
-    deadlines.remove("nobody", 30);
-    deadlines.remove("nobody", 31);
+    for (const name of ["a", "b", "c"]) deadlines.add(item(name), 30);
+    deadlines.add(item("d"), 10);
+    deadlines.add(item("e"), 60);
+    deadlines.remove(item("a"), 30);
+    deadlines.remove(item("d"), 10);
+    deadlines.remove(item("nobody"), 30);
+    deadlines.remove(item("nobody"), 31);
     await all(3);
     expect(passed).toEqual(["b", "c", "e"]);
   });
 
+  it("takes them out from anywhere, and has them once, where they were put last", async () => {
+    for (const name of ["a", "b", "c", "d", "e"]) deadlines.add(item(name), 30);
+    for (const name of ["c", "a", "e", "c"]) deadlines.remove(item(name), 30);
+    deadlines.add(item("a"), 30);
+    deadlines.add(item("b"), 30);
+    deadlines.add(item("d"), 60);
+    deadlines.remove(item("d"), 30);
+    await all(3);
+    expect(passed).toEqual(["a", "b", "d"]);
+  });
+
+  it("what waits says nothing of who waits beside it", () => {
+    for (const name of ["a", "b"]) deadlines.add(item(name), 60_000);
+    expect(JSON.stringify(item("a"))).toBe('{"name":"a"}');
+  });
+
   it("tells nothing after clear, and starts anew", async () => {
-    deadlines.add("a", 10);
+    deadlines.add(item("a"), 10);
     deadlines.clear();
-    deadlines.add("b", 30);
+    deadlines.add(item("b"), 30);
     await all(1);
     expect(passed).toEqual(["b"]);
   });
 
   it("a later deadline that comes first does not hold up an earlier one", async () => {
     const from = performance.now();
-    deadlines.add("late", 15_000);
-    deadlines.add("early", 20);
+    deadlines.add(item("late"), 15_000);
+    deadlines.add(item("early"), 20);
     await all(1);
     expect(performance.now() - from).toBeLessThan(14_000);
   });
 
   it("one beyond the longest timer of Node has not passed at once", async () => {
-    deadlines.add("for ever", 10 * 365 * 86_400_000);
-    deadlines.add("soon", 30);
+    deadlines.add(item("for ever"), 10 * 365 * 86_400_000);
+    deadlines.add(item("soon"), 30);
     await all(1);
     expect(passed).toEqual(["soon"]);
   });
 
   it("may be added to and removed from while it tells", async () => {
     const told: string[] = [];
-    const chain: Deadlines<string> = new Deadlines((item) => {
-      told.push(item);
-      if (item === "a") {
-        chain.remove("c", 20);
-        chain.add("b", 10);
+    const chain: Deadlines<Item> = new Deadlines(({ name }) => {
+      told.push(name);
+      if (name === "a") {
+        chain.remove(item("c"), 20);
+        chain.add(item("b"), 10);
       }
     });
-    chain.add("a", 10);
-    chain.add("c", 200);
-    chain.remove("c", 200);
+    chain.add(item("a"), 10);
+    chain.add(item("c"), 200);
+    chain.remove(item("c"), 200);
     await until(() => told.length === 2, { every: 2 });
     expect(told).toEqual(["a", "b"]);
   });
@@ -107,7 +136,7 @@ describe("Deadlines", () => {
     // Timers that keep it alive; Jest has one of its own.
     const timers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout");
     const before = timers();
-    deadlines.add("a", 60_000);
+    deadlines.add(item("a"), 60_000);
     expect(timers()).toEqual(before);
   });
 });

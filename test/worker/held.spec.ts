@@ -1,24 +1,15 @@
 import { Held, LAYOUT } from "../../libs/jobs/src/worker/held.js";
 import type { Claim } from "../../libs/jobs/src/store/transitions/claim.js";
+import { claimOf } from "../support/claims.js";
 
-const claim = (over: Partial<Claim> = {}): Claim => ({
-  id: "9007199254740993", // more than a double can tell apart
-  queueId: 7,
-  lane: 3,
-  kind: "work",
-  attempt: 2,
-  worker: 11,
-  failures: 0,
-  crashes: 0,
-  attempts: null,
-  timeoutMs: null,
-  runAt: "2026-01-01 00:00:00+00",
-  payload: "{}",
-  headers: null,
-  rescued: false,
-  cancelled: false,
-  ...over,
-});
+const claim = (over: Partial<Claim> = {}): Claim =>
+  claimOf({
+    id: "9007199254740993", // more than a double can tell apart
+    queueId: 7,
+    attempt: 2,
+    worker: 11,
+    ...over,
+  });
 
 describe("Held: what the renewing thread reads", () => {
   /** A slot as the other thread sees it. */

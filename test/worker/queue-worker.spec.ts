@@ -4,7 +4,7 @@ import type { Claim } from "../../libs/jobs/src/store/transitions/claim.js";
 import type { Attempt } from "../../libs/jobs/src/worker/attempt.js";
 import { QueueWorker } from "../../libs/jobs/src/worker/queue-worker.js";
 import { HandlerSlots } from "../../libs/jobs/src/worker/served-lane.js";
-import { attemptOf, idleHandler } from "../support/claims.js";
+import { attemptOf, claimOf, idleHandler } from "../support/claims.js";
 
 const lane = (number: number, kind: string, priority = 0): Lane => ({
   queueId: 1,
@@ -14,23 +14,8 @@ const lane = (number: number, kind: string, priority = 0): Lane => ({
 });
 
 let ids = 0;
-const claim = (laneNumber: number): Claim => ({
-  id: String(++ids),
-  queueId: 1,
-  lane: laneNumber,
-  kind: "any",
-  attempt: 1,
-  worker: 1,
-  failures: 0,
-  crashes: 0,
-  attempts: null,
-  timeoutMs: null,
-  runAt: "2026-01-01 00:00:00+00",
-  payload: "{}",
-  headers: null,
-  rescued: false,
-  cancelled: false,
-});
+const claim = (laneNumber: number): Claim =>
+  claimOf({ id: String(++ids), lane: laneNumber, kind: "any" });
 
 /** A queue with handlers by kind; null is no limit of their own. */
 function queueOf(

@@ -80,6 +80,12 @@ export type Decision =
   /** `error`: what it threw, unless that is the reason of its signal. */
   | { readonly verb: "cancel"; readonly error?: unknown };
 
+/** What most attempts come to, held until it is written; why it is a class, ADR 12 says. */
+class Success {
+  readonly verb = "succeed";
+  constructor(readonly result: unknown) {}
+}
+
 /** The part of a job's policy that decides; null or absent lists mean that none was given. */
 export interface DecisionPolicy {
   readonly backoff: Backoff;
@@ -112,7 +118,7 @@ export function decide(
   const ruling = rulingOf(said);
   if (ruling?.verb === "bury") return { verb: "bury", error: said, reason: "buried" };
   if (ruling) return ruling;
-  if (result.type === "returned") return { verb: "succeed", result: said };
+  if (result.type === "returned") return new Success(said);
   return fail(job, said, policy, random);
 }
 

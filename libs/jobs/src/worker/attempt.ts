@@ -9,6 +9,7 @@ import type { Handler } from "../handler/handler.js";
 import { invoke } from "../handler/invoke.js";
 import type { JobContext, JobLogger, TransactionSource } from "../handler/job-context.js";
 import type { Claim } from "../store/transitions/claim.js";
+import { Timed } from "./deadlines.js";
 import { monotonic } from "./held.js";
 import type { QueueWorker } from "./queue-worker.js";
 import { Report } from "./report.js";
@@ -41,7 +42,7 @@ interface OwnTransaction {
 }
 
 /** One run of one job, from its claim until it is settled or lost; handlers see it as their {@link JobContext}. */
-export class Attempt implements JobContext {
+export class Attempt extends Timed implements JobContext {
   phase: AttemptPhase = "waiting";
   /** The queue of this process that holds it, or has held it. */
   heldBy!: QueueWorker;
@@ -49,6 +50,8 @@ export class Attempt implements JobContext {
   lost = false;
   /** Where its lease stands in the shared memory. */
   slot = -1;
+  /** Where it stands among the bodies that run; -1: its own does not. */
+  bodyAt = -1;
   /** It overran its timeout. */
   overdue = false;
   /** Its cancel was requested. */
@@ -74,6 +77,7 @@ export class Attempt implements JobContext {
     readonly queue: string,
     private readonly ports: AttemptPorts,
   ) {
+    super();
     this.id = formatJobId(claim.queueId, claim.id);
   }
 

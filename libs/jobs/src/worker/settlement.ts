@@ -15,18 +15,21 @@ export type Settlement =
 
 export type Verb = Settlement["verb"];
 
-/** One that is to be written. */
-export interface Pending {
-  attempt: Attempt;
-  settlement: Settlement;
+/** One that is to be written; why it is a class, see `ClaimedRow`. */
+export class Pending {
   /** A statement with it was under way when the connection broke: it may be settled already. */
-  uncertain: boolean;
+  uncertain = false;
   /** The fence that was sent; a newer one means that the attempt was adopted meanwhile. */
-  sent: number;
-  /** JSON text, made once. */
-  text: string | null;
+  sent = 0;
   /** It waited for somebody's lock: it is sent when its row is free, and holds nobody up meanwhile. */
-  locked: boolean;
+  locked = false;
+
+  constructor(
+    readonly attempt: Attempt,
+    readonly settlement: Settlement,
+    /** JSON text, made once. */
+    public text: string | null,
+  ) {}
 }
 
 /** What these would put back in its queue ends here when its cancel was requested. */

@@ -18,15 +18,7 @@ import { ensurePartitions } from "../store/upkeep/partitions.js";
 import type { Attempt } from "./attempt.js";
 import { monotonic } from "./held.js";
 import type { Reports } from "./reports.js";
-import {
-  BACK,
-  type Pending,
-  type Settlement,
-  type Verb,
-  as,
-  fenceOf,
-  groups,
-} from "./settlement.js";
+import { BACK, Pending, type Settlement, type Verb, as, fenceOf, groups } from "./settlement.js";
 
 // Writes what became of attempts, in batches: whatever gathered while the last statement was under way goes
 // into the next. Every statement is fenced. It never gives up on a settlement: the database may be away for
@@ -64,14 +56,7 @@ export class Settler {
   ) {}
 
   add(attempt: Attempt, settlement: Settlement): void {
-    this.#pending.push({
-      attempt,
-      settlement,
-      uncertain: false,
-      sent: 0,
-      text: this.#textOf(attempt, settlement),
-      locked: false,
-    });
+    this.#pending.push(new Pending(attempt, settlement, this.#textOf(attempt, settlement)));
     this.#start();
   }
 

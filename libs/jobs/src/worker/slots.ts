@@ -2,7 +2,6 @@ import { JobTimeoutError, LeaseLostError, ShutdownError } from "../job/errors.js
 import { reportError } from "../job/error-report.js";
 import { type Result, decide, isVerdict } from "../job/verdict.js";
 import type { Events } from "../observe/events.js";
-import { formatJobId } from "../job/job-id.js";
 import { Batch } from "../handler/batch.js";
 import type { Handler } from "../handler/handler.js";
 import { isQuarantined } from "../store/queues/lanes.js";
@@ -10,6 +9,8 @@ import type { Claim } from "../store/transitions/claim.js";
 import type { RequestedCancel } from "../store/workers/control.js";
 import type { RunningJob } from "../store/workers/workers.js";
 import { Attempt, type AttemptPorts } from "./attempt.js";
+import { AttemptTable } from "./attempt-table.js";
+import { Bodies } from "./bodies.js";
 import { Deadlines } from "./deadlines.js";
 import { monotonic } from "./held.js";
 import { Gathering } from "./gathering.js";
@@ -65,10 +66,8 @@ export class Slots implements SettleListener, TransactionListener {
   /** Attempts that turned out not to be ours any more. */
   lostCount = 0;
   #heldCount = 0;
-  /** The newest attempt of each job that is held. */
-  readonly #byId = new Map<string, Attempt>();
-  readonly #bySlot: (Attempt | undefined)[] = [];
-  readonly #bodies = new Set<Attempt>();
+  readonly #attempts = new AttemptTable();
+  readonly #bodies = new Bodies();
   /** Of batch handlers. */
   readonly #gatherings = new Map<Handler, Gathering>();
   readonly #timeouts = new Deadlines<Attempt>((attempt) => this.#timedOut(attempt));
@@ -115,7 +114,7 @@ export class Slots implements SettleListener, TransactionListener {
   /** The ids under which it holds claims: a lost connection gives a new one, what is held keeps the old. */
   get workers(): Set<number> {
     const ids = new Set<number>();
-    for (const { claim } of this.#byId.values()) ids.add(claim.worker);
+    for (const { claim } of this.#attempts) ids.add(claim.worker);
     return ids;
   }
 
@@ -123,15 +122,14 @@ export class Slots implements SettleListener, TransactionListener {
   take(queue: QueueWorker, claim: Claim, since: number): void {
     const handler = queue.handlerOf(claim);
     const attempt = new Attempt(claim, handler, queue.settings.name, this.hooks);
-    const known = this.#byId.get(attempt.id);
+    const known = this.#attempts.find(claim.queueId, claim.id);
     if (known && goesOn(known.claim, claim)) return this.#adopt(known, claim, since);
     // Somebody else had the job in between. One that is being settled hears of it from its settle.
     if (known && known.phase !== "ended") this.lost(known);
     attempt.slot = this.#lease.held.hold(claim, since);
-    this.#bySlot[attempt.slot] = attempt;
+    this.#attempts.add(attempt);
     attempt.heldBy = queue;
     this.#heldCount++;
-    this.#byId.set(attempt.id, attempt);
     queue.take(attempt);
     if (!queue.fits(claim)) {
       // It would run in a handler that is not its own.
@@ -175,7 +173,7 @@ export class Slots implements SettleListener, TransactionListener {
 
   /** The renewing thread found a claim that is not ours any more. */
   onLost({ slot, id, attempt: number, worker }: LostClaim): void {
-    const attempt = this.#bySlot[slot];
+    const attempt = this.#attempts.at(slot);
     if (!attempt) return;
     const { claim } = attempt;
     // While its settle is under way the row may be gone because of us: the settle's own answer counts.
@@ -191,7 +189,7 @@ export class Slots implements SettleListener, TransactionListener {
 
   /** The cancel of an attempt was requested; answers whether it is held. */
   cancel({ worker, queueId, id, attempt: number }: RequestedCancel): boolean {
-    const attempt = this.#byId.get(formatJobId(queueId, id));
+    const attempt = this.#attempts.find(queueId, id);
     if (!attempt || attempt.claim.worker !== worker || attempt.claim.attempt !== number)
       return false;
     if (attempt.phase === "waiting") {
@@ -440,8 +438,7 @@ export class Slots implements SettleListener, TransactionListener {
     const queue = attempt.heldBy;
     attempt.phase = "over";
     this.#heldCount--;
-    if (this.#byId.get(attempt.id) === attempt) this.#byId.delete(attempt.id);
-    this.#bySlot[attempt.slot] = undefined;
+    this.#attempts.remove(attempt);
     this.#lease.held.release(attempt.slot);
     queue.over(attempt, this.#bodies.has(attempt));
     return queue;
