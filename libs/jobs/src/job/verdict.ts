@@ -80,10 +80,19 @@ export type Decision =
   /** `error`: what it threw, unless that is the reason of its signal. */
   | { readonly verb: "cancel"; readonly error?: unknown };
 
-/** What most attempts come to, held until it is written; why it is a class, ADR 12 says. */
+// What most attempts come to, held until it is written; why they are classes, ADR 12 says.
+
 class Success {
   readonly verb = "succeed";
   constructor(readonly result: unknown) {}
+}
+
+class Retry {
+  readonly verb = "retry";
+  constructor(
+    readonly delayMs: number,
+    readonly error: unknown,
+  ) {}
 }
 
 /** The part of a job's policy that decides; null or absent lists mean that none was given. */
@@ -135,7 +144,7 @@ function fail(
   const failures = job.failures + 1;
   if (failures >= job.attempts) return { verb: "bury", error, reason: "exhausted" };
   const wait = waitOf(backoff, failures, error, random);
-  if (wait !== undefined) return { verb: "retry", delayMs: wait, error };
+  if (wait !== undefined) return new Retry(wait, error);
   return {
     verb: "retry",
     delayMs: waitOf(BUILT_IN_POLICY.backoff, failures, error, random) ?? 10_000,

@@ -6,6 +6,7 @@ import type { JobEvent } from "../job/event.js";
 import { JOB_EVENTS } from "../job/event.js";
 import { Events } from "../observe/events.js";
 import type { Claim } from "../store/transitions/claim.js";
+import { claimOf } from "../../../../test/support/claims.js";
 import { until } from "../../../../test/support/until.js";
 import type { Attempt } from "./attempt.js";
 import { Held, monotonic } from "./held.js";
@@ -64,28 +65,7 @@ function open({ serverNow }: { serverNow?: string } = {}) {
   );
   queue.serve([{ queueId: 1, lane: 0, kind: "work", priority: 0 }], 1);
   const take = (claim: Partial<Claim>, since = monotonic()) => {
-    slots.take(
-      queue,
-      {
-        id: "7",
-        queueId: 1,
-        lane: 0,
-        kind: "work",
-        attempt: 1,
-        worker: 1,
-        failures: 0,
-        crashes: 0,
-        attempts: null,
-        timeoutMs: null,
-        runAt: "2026-01-01 00:00:00+00",
-        payload: "{}",
-        headers: null,
-        rescued: false,
-        cancelled: false,
-        ...claim,
-      },
-      since,
-    );
+    slots.take(queue, claimOf({ id: "7", kind: "work", ...claim }), since);
     slots.fill(queue);
   };
   return { slots, take, bodies, settles, events, queue };
