@@ -284,7 +284,7 @@ describe.each(ways)("the resources, %s", (_, read) => {
       const megabytes = [...row.matchAll(/(\d+)(?:, (\d+))? MB/g)].flatMap(([, a, b]) => [a, b]);
       return Math.max(...megabytes.filter(Boolean).map(Number)) * 1024 * 1024;
     };
-    expect(peak("as it is")).toBeGreaterThan(peak("`--max-semi-space-size=4`"));
+    expect(peak("as it is")).toBeGreaterThan(peak("`--max-semi-space-size=16`"));
     // What is less for the small one is a patch, which only kustomize applies.
     for (const resources of read === written ? [apps] : [apps, small]) {
       const container = containerOf(deployed(resources, "worker"));
@@ -296,6 +296,6 @@ describe.each(ways)("the resources, %s", (_, read) => {
       expect(limits).not.toHaveProperty("cpu");
     }
     const { NODE_OPTIONS } = environmentOf(small, containerOf(deployed(small, "worker")));
-    expect(NODE_OPTIONS).toBe("--max-semi-space-size=4");
+    expect(NODE_OPTIONS).toBe("--max-semi-space-size=16");
   });
 });
