@@ -20,7 +20,7 @@ export class AttemptTable {
     return this.#bySlot[slot];
   }
 
-  /** The newest attempt of a job. */
+  /** The newest attempt of a job; once it is over the one before, as long as the end of that is not written. */
   find(queueId: number, id: string): Attempt | undefined {
     for (let slot = this.#first[bucketOf(id)]!; slot !== NONE; slot = this.#next[slot]!) {
       const attempt = this.#bySlot[slot]!;
